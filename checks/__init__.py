@@ -1,0 +1,1 @@
+"""Judgements in Python; each is named by a rule. They import ``doctor.model`` only."""

@@ -1,0 +1,19 @@
+"""Entry point: the words that need nothing heavy are answered before anything is imported."""
+
+import sys
+
+
+def main() -> int:
+    """Run the command line; returns the exit code."""
+    if sys.argv[1:] in (["--version"], ["-V"]):
+        from doctor import __version__
+
+        print(f"doctor {__version__}")
+        return 0
+    from doctor.cli import run
+
+    return run(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

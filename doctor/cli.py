@@ -1,0 +1,253 @@
+"""The command line. Thin: it reads arguments, calls the engine, prints; every command is in the TUI too."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from doctor import __version__
+from doctor.i18n import LANGUAGES, default_language, tr
+
+USAGE, OWN_FAILURE, INTERRUPTED = 2, 3, 130
+
+
+class Parser(argparse.ArgumentParser):
+    """Usage errors go to stderr in one line and end with 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"doctor: {message}\n(doctor --help)\n")
+
+
+def _common(parser: argparse.ArgumentParser, *, fail_on: bool = True) -> None:
+    parser.add_argument("--lang", choices=LANGUAGES, default=argparse.SUPPRESS, help="language of the texts")
+    parser.add_argument("--no-color", action="store_true", default=argparse.SUPPRESS, help="no colours")
+    parser.add_argument("--rules", metavar="DIR", help="another rules folder")
+    if fail_on:
+        parser.add_argument("--format", choices=("text", "json"), default="text")
+        parser.add_argument("--output", metavar="FILE", help="write the result there instead of stdout")
+        parser.add_argument("--fail-on", choices=("error", "warning", "advice"), default="error",
+                            help="exit with 1 from this severity on (default: error)")  # fmt: skip
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = Parser(prog="doctor", description="Diagnoses MindSpore training on Ascend NPUs.",
+                 epilog="Without a command the screen (TUI) opens.")  # fmt: skip
+    top.add_argument("--version", "-V", action="version", version=f"doctor {__version__}")
+    top.add_argument("--lang", choices=LANGUAGES, default=argparse.SUPPRESS)
+    top.add_argument("--no-color", action="store_true", default=argparse.SUPPRESS)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+
+    diagnose = commands.add_parser("diagnose", help="name the root cause of failing logs")
+    diagnose.add_argument("inputs", nargs="*", metavar="INPUT",
+                          help="files, folders, globs, archives, or - for stdin; nothing on a terminal: paste")  # fmt: skip
+    diagnose.add_argument("--all", action="store_true", help="show every finding, not one screen")
+    diagnose.add_argument("--max-seconds", type=float, default=0.0, metavar="S", help="stop reading after this time")
+    diagnose.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: as many as pay off)")
+    diagnose.add_argument("--engine", choices=("hyperscan", "re2", "python"), default="", help=argparse.SUPPRESS)
+    _common(diagnose)
+
+    demo = commands.add_parser("demo", help="diagnose the shipped sample run")
+    demo.add_argument("--all", action="store_true", help=argparse.SUPPRESS)
+    _common(demo)
+
+    rules = commands.add_parser("rules", help="list, test and write rules")
+    actions = rules.add_subparsers(dest="action", metavar="list|test|new", required=True, parser_class=Parser)
+    listing = actions.add_parser("list", help="all rules")
+    listing.add_argument("--format", choices=("text", "json"), default="text")
+    listing.add_argument("--only", action="append", default=[], metavar="GLOB", help="ids, topics or families")
+    _common(listing, fail_on=False)
+    test = actions.add_parser("test", help="run the examples in the rules")
+    test.add_argument("paths", nargs="*", metavar="FILE", help="rule files or folders (default: all)")
+    test.add_argument("--engine", choices=("hyperscan", "re2", "python"), default="python")
+    _common(test, fail_on=False)
+    new = actions.add_parser("new", help="write a rule file to start from")
+    new.add_argument("id", metavar="ID", help="a family and three digits, or a family for the next free number")
+    new.add_argument("--from", dest="line", default="", metavar="LINE", help="a log line the rule shall match")
+    new.add_argument("--dir", default=".", metavar="DIR", help="the folder to write into")
+    _common(new, fail_on=False)
+
+    explain = commands.add_parser("explain", help="what a rule or an error code means, its evidence and sources")
+    explain.add_argument("id", metavar="ID|CODE")
+    explain.add_argument("--format", choices=("text", "json"), default="text")
+    _common(explain, fail_on=False)
+
+    commands.add_parser("schema", help="the JSON Schema of the report")
+    commands.add_parser("tui", help="the screen, also reached by doctor alone")
+    return top
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command; returns the exit code. A failure of the doctor's own ends in a saved report, code 3."""
+    try:
+        args = parser().parse_args(argv)
+    except SystemExit as end:
+        return int(end.code or 0)
+    lang = getattr(args, "lang", None) or default_language()
+    args.lang, args.no_color = lang, getattr(args, "no_color", False)
+    command: Callable[[argparse.Namespace], int] = {
+        None: _tui, "tui": _tui, "diagnose": _diagnose, "demo": _demo, "rules": _rules, "explain": _explain,
+        "schema": _schema,
+    }[args.command]  # fmt: skip
+    try:
+        return command(args)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # the reader (head, less) has gone: nothing more to say, and nothing to complain about
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        return _own_failure(lang, error)
+
+
+def _own_failure(lang: str, error: Exception) -> int:
+    import tempfile
+    import traceback
+
+    from doctor.render.safe import printable, redact
+
+    with tempfile.NamedTemporaryFile("w", prefix="doctor-crash-", suffix=".txt", delete=False, encoding="utf-8") as file:
+        file.write(redact(f"doctor {__version__}, Python {sys.version}\nargv: {sys.argv[1:]}\n{traceback.format_exc()}"))
+    text = printable(f"{type(error).__name__}: {error}")[:200]
+    print(tr(lang, "crash", error=text, path=file.name), file=sys.stderr)
+    return OWN_FAILURE
+
+
+def _out(args: argparse.Namespace, text: str) -> bool:
+    """Write a result to --output or stdout; False (and a line on stderr) if that cannot be."""
+    if getattr(args, "output", None):
+        try:
+            with open(args.output, "w", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            print(f"doctor: {args.output}: {error.strerror}", file=sys.stderr)
+            return False
+        return True
+    sys.stdout.write(text)
+    return True
+
+
+class _Progress:
+    """One line on a terminal's stderr, from the first second on, at most five times a second."""
+
+    def __init__(self, lang: str) -> None:
+        self.lang, self.began, self.last, self.shown = lang, time.monotonic(), 0.0, False
+
+    def __call__(self, done: int, total: int, name: str) -> None:
+        now = time.monotonic()
+        if now - self.began < 1.0 or now - self.last < 0.2:
+            return
+        from doctor.render.text import size_text
+
+        self.last, self.shown = now, True
+        share = f"{done * 100 // total} %" if total else size_text(done)
+        text = tr(self.lang, "progress", percent=share, rate=size_text(done / (now - self.began)))
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        if self.shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _diagnose(args: argparse.Namespace) -> int:
+    inputs = list(args.inputs)
+    if not inputs:
+        if sys.stdin.isatty():
+            print(tr(args.lang, "paste_hint"), file=sys.stderr)
+        inputs = ["-"]
+    return _report(args, inputs)
+
+
+def _demo(args: argparse.Namespace) -> int:
+    from doctor.rulebase import data_folder
+
+    args.max_seconds, args.jobs, args.engine = 0.0, 1, ""
+    folder = data_folder(os.path.join("fixtures", "demo"))
+    here = os.getcwd()
+    try:
+        os.chdir(os.path.dirname(folder))
+        return _report(args, [os.path.basename(folder)])
+    finally:
+        os.chdir(here)
+
+
+def _report(args: argparse.Namespace, inputs: list[str]) -> int:
+    import signal
+
+    from doctor import engine
+
+    interrupted: list[bool] = []
+
+    def on_signal(number: int, frame: Any) -> None:
+        # the first Ctrl-C ends the reading and shows what was found; the second one ends everything
+        if interrupted:
+            raise KeyboardInterrupt
+        interrupted.append(True)
+        if "-" in inputs:
+            raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGINT, on_signal)
+    progress = _Progress(args.lang) if sys.stderr.isatty() else None
+    try:
+        options = engine.Options(
+            jobs=args.jobs, engine=args.engine, max_seconds=args.max_seconds, rules=args.rules,
+            cancelled=lambda: bool(interrupted), progress=progress,
+        )  # fmt: skip
+        report = engine.diagnose(inputs, options)
+    finally:
+        signal.signal(signal.SIGINT, previous)
+        if progress:
+            progress.close()
+    if args.format == "json":
+        from doctor.render.json import render
+
+        ok = _out(args, render(report, engine.tool_info(), indent=2 if sys.stdout.isatty() else None) + "\n")
+    else:
+        from doctor.render import text
+
+        if args.output:
+            ok = _out(args, text.plain(text.layout(report, args.lang, every=args.all)))
+        else:
+            text.emit(report, args.lang, every=args.all, no_color=args.no_color)
+            ok = True
+    code = engine.exit_code(report, args.fail_on)
+    return code if ok else max(code, USAGE)
+
+
+def _rules(args: argparse.Namespace) -> int:
+    from doctor import rulecli
+
+    return {"list": rulecli.listing, "test": rulecli.test, "new": rulecli.new}[args.action](args)
+
+
+def _explain(args: argparse.Namespace) -> int:
+    from doctor import rulecli
+
+    return rulecli.explain(args)
+
+
+def _schema(args: argparse.Namespace) -> int:
+    import json
+
+    from doctor.render.json import schema
+
+    sys.stdout.write(json.dumps(schema(), indent=2, ensure_ascii=False) + "\n")
+    return 0
+
+
+def _tui(args: argparse.Namespace) -> int:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        print(tr(args.lang, "no_terminal"), file=sys.stderr)
+        parser().print_help()
+        return 0 if args.command is None else USAGE
+    from doctor.tui.app import DoctorApp
+
+    DoctorApp(lang=args.lang).run()
+    return 0

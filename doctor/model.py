@@ -1,0 +1,173 @@
+"""The words everything else is written in: evidence, findings, diagnoses, reports.
+
+Frozen and standard library only. ``NamedTuple`` rather than dataclasses: the import of dataclasses alone costs half
+an interpreter start, and these types are on the path of every command.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, NamedTuple, NoReturn
+
+Text = dict[str, str]
+"""A text in every language of the interface: {"zh": …, "en": …}."""
+
+
+class Verdict(str, Enum):
+    """What a check says. ``UNKNOWN`` is neither pass nor fail."""
+
+    PASS = "pass"  # noqa: S105 - a verdict, not a password
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+    NOT_APPLICABLE = "not_applicable"
+    CRASH = "crash"
+
+
+SEVERITIES = ("error", "warning", "advice")
+"""Worst first."""
+
+CONFIDENCES = ("certain", "likely", "guess")
+"""Surest first."""
+
+ROLES = ("root", "either", "symptom", "pointer", "wrapper", "detail", "noise")
+"""What a log text can be in the story of a failure; the first two may head a diagnosis."""
+
+
+class Evidence(NamedTuple):
+    """Where a thing was seen. ``line`` counts from 1; 0 means the source as a whole."""
+
+    source: str
+    line: int
+    text: str
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+class Place(NamedTuple):
+    """Which part of the cluster a finding speaks of; None is not known or does not matter."""
+
+    host: str | None = None
+    rank: int | None = None
+    device: int | None = None
+
+
+NOWHERE = Place()
+
+
+class Fact(NamedTuple):
+    """A named value with its evidence."""
+
+    name: str
+    value: Any
+    evidence: Evidence | None = None
+
+
+class Unknown:
+    """A fact that could not be read, and why. Has no truth value: asking for one is a mistake in a check."""
+
+    __slots__ = ("how", "name", "why")
+
+    def __init__(self, name: str, why: str, how: str = "") -> None:
+        self.name, self.why, self.how = name, why, how
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(f"{self.name} is unknown ({self.why}); it is neither true nor false")
+
+    def __repr__(self) -> str:
+        return f"Unknown({self.name!r}, {self.why!r})"
+
+
+class Finding(NamedTuple):
+    """One answer of one check or rule.
+
+    ``seconds`` is the time of the event in seconds since the epoch as the log prints it (no time zone), None if the
+    text carries none. ``times`` is how often the rule matched here.
+    """
+
+    id: str
+    verdict: Verdict
+    args: dict[str, Any] = {}
+    evidence: tuple[Evidence, ...] = ()
+    place: Place = NOWHERE
+    severity: str = "error"
+    confidence: str = "likely"
+    topic: str = ""
+    role: str = "root"
+    title: Text = {}
+    seconds: float | None = None
+    times: int = 1
+    recovered: bool = False
+    why: Text = {}
+
+
+class Edit(NamedTuple):
+    """One change of one key of one file; ``start`` to ``end`` is the replaced byte span."""
+
+    file: str
+    key: str
+    old: str
+    new: str
+    start: int = -1
+    end: int = -1
+
+
+class Fix(NamedTuple):
+    """A proposal. safe: may be applied as shown; unsafe: needs a decision; display: text only."""
+
+    id: str
+    applicability: str
+    text: Text
+    edits: tuple[Edit, ...] = ()
+    choices: tuple[str, ...] = ()
+
+
+class Diagnosis(NamedTuple):
+    """A root cause with the findings it explains. Indices point into ``Report.findings``."""
+
+    rule: str
+    topic: str
+    severity: str
+    confidence: str
+    title: Text
+    cause: Text
+    next: Text
+    place: Place
+    ranks: tuple[int, ...]
+    evidence: tuple[Evidence, ...]
+    finding: int
+    consequences: tuple[int, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+    times: int = 1
+    note: Text = {}
+
+
+class InputSeen(NamedTuple):
+    """One input, what it was taken for, and whether it could be judged."""
+
+    name: str
+    kinds: tuple[str, ...]
+    size: int
+    lines: int
+    rank: int | None = None
+    state: str = "read"
+    """read · not_judged (this kind is not judged yet) · partial · unreadable · empty · skipped"""
+    why: Text = {}
+
+
+class Report(NamedTuple):
+    """The result of one call; everything that is printed comes from here."""
+
+    target: dict[str, Any]
+    verdict: str
+    diagnoses: tuple[Diagnosis, ...]
+    findings: tuple[Finding, ...]
+    inputs: tuple[InputSeen, ...] = ()
+    facts: dict[str, Any] = {}
+    series: tuple[dict[str, Any], ...] = ()
+    timings: dict[str, float] = {}
+    partial: Text = {}
+
+
+def worst(severities: list[str]) -> str | None:
+    """The worst of some severities, None of nothing."""
+    return min(severities, key=SEVERITIES.index, default=None)

@@ -1,0 +1,70 @@
+"""Text from outside made harmless: no terminal escapes, no invisible direction changes, no secrets."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# C0 and C1 controls, bidi overrides and isolates, zero-width characters, line separators, tags
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff"
+    "\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+
+_SECRETS = (
+    # scheme://user:password@host
+    re.compile(r"(?P<keep>\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s/:@]{1,80}:)[^\s/@]{1,200}(?=@)"),
+    # tokens with a telling shape
+    re.compile(r"\b(?:hf_[A-Za-z0-9]{20,200}|gh[pousr]_[A-Za-z0-9]{20,200}|github_pat_\w{20,200}|sk-[A-Za-z0-9_-]{16,200}"
+               r"|AKIA[0-9A-Z]{16}|glpat-[\w-]{16,100}|xox[abpr]-[\w-]{10,200})"),  # fmt: skip
+    re.compile(r"\beyJ[\w-]{10,2000}\.[\w-]{10,2000}(?:\.[\w-]{5,2000})?"),
+    re.compile(r"(?P<keep>(?i:\bauthorization\b[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:bearer|basic|token)\s{1,4}))[\w.+/=-]{6,2000}"),
+    # NAME=value and "name": "value" of names that hold secrets
+    re.compile(
+        r"(?P<keep>(?i:\b[\w.-]{0,40}(?:password|passwd|secret|api_?key|access_?key|secret_?key|auth_?token|access_?token"
+        r"|private_?key|enc_?key|credential)[\w.-]{0,20})[\"']?\s{0,4}[:=]\s{0,4}[\"']?)(?!None\b|null\b|True\b|False\b)[^\s\"',;]{4,400}"
+    ),
+)
+
+
+def printable(text: str) -> str:
+    """``text`` with every character that could steer a terminal or hide text shown as a visible mark.
+
+    >>> printable("a\\x1b[31mb\\u202ec")
+    'a␛[31mb\u27e8U+202E\u27e9c'
+    """
+    return _UNSAFE.sub(_mark, text)
+
+
+def _mark(found: re.Match[str]) -> str:
+    char = found[0]
+    code = ord(char)
+    if char == "\x0d":
+        return "␍"
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "␡"
+    return f"\u27e8U+{code:04X}\u27e9"
+
+
+def redact(text: str) -> str:
+    """``text`` without passwords, tokens and keys; what was there is shown as ``***``."""
+    for pattern in _SECRETS:
+        if "keep" in pattern.groupindex:
+            text = pattern.sub(lambda m: m["keep"] + "***", text)
+        else:
+            text = pattern.sub("***", text)
+    return text
+
+
+def safe(text: str) -> str:
+    """One line of outside text, ready for a screen."""
+    return printable(text.replace("\t", "    ").replace("\n", " "))
+
+
+def width(text: str) -> int:
+    """Columns of a text on a terminal; Chinese characters are two wide."""
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
+    )

@@ -1,0 +1,297 @@
+"""The report for people: worst first, one screen, evidence with its neighbours, consequences under their cause.
+
+A layout is a list of lines, each a list of (style, text). Written to a terminal it goes through rich; written to a
+file or pipe it is joined as it is, because importing rich costs more than a warm diagnosis.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from doctor.i18n import pick, tr
+from doctor.model import Diagnosis, Evidence, Finding, Report
+from doctor.render.safe import redact, safe, width
+
+Span = tuple[str, str]
+Line = list[Span]
+
+SHOWN = 3
+"""Diagnoses shown in full unless all are asked for: more do not fit a screen and hide the first."""
+
+_STYLES = {"error": "bold red", "warning": "bold yellow", "advice": "cyan", "healthy": "bold green", "unknown": "bold magenta"}
+_MARKS = {"error": "✖", "warning": "▲", "advice": "•", "healthy": "✔", "unknown": "?"}
+_ASCII = {"error": "x", "warning": "!", "advice": "-", "healthy": "+", "unknown": "?"}
+
+
+def mark(severity: str, ascii_only: bool = False) -> str:
+    """A sign that can be read without colour."""
+    return (_ASCII if ascii_only else _MARKS)[severity]
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """``0-6,8-255`` of rank numbers.
+
+    >>> ranks_text([0, 1, 2, 5, 7, 8])
+    '0-2,5,7-8'
+    """
+    out: list[str] = []
+    start = previous = -2
+    for number in [*sorted(set(ranks)), -1]:
+        if number == previous + 1 and number != -1:
+            previous = number
+            continue
+        if start >= 0:
+            out.append(str(start) if start == previous else f"{start}-{previous}")
+        start = previous = number
+    return ",".join(out)
+
+
+def size_text(size: float) -> str:
+    """Bytes for people: ``3.9 GB`` in powers of 1024."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1024 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1024
+    return ""
+
+
+def place_text(diagnosis: Diagnosis, lang: str) -> str:
+    """Where a diagnosis happened, empty if that is not known."""
+    ranks = diagnosis.ranks or ((diagnosis.place.rank,) if diagnosis.place.rank is not None else ())
+    parts = [diagnosis.place.host] if diagnosis.place.host else []
+    if ranks:
+        parts.append(tr(lang, "rank", ranks=ranks_text(ranks)))
+    if diagnosis.place.device is not None:
+        parts.append(tr(lang, "device", device=diagnosis.place.device))
+    return " ".join(parts)
+
+
+def _wrap(text: str, columns: int) -> list[str]:
+    """Lines of at most ``columns`` cells; Chinese text breaks anywhere, other text at blanks."""
+    out: list[str] = []
+    line, used = "", 0
+    for word in _words(text):
+        cells = width(word)
+        if used and used + cells > columns:
+            out.append(line.rstrip())
+            line, used = "", 0
+            word = word.lstrip()
+            cells = width(word)
+        line += word
+        used += cells
+    if line.strip() or not out:
+        out.append(line.rstrip())
+    return out
+
+
+def _words(text: str) -> Iterable[str]:
+    word = ""
+    for char in text:
+        if char == " ":
+            if word.strip():
+                yield word
+                word = ""
+            word += char
+        elif width(char) == 2:
+            # a closing mark stays with what it closes
+            if char in "，。；：！？、）》”":
+                word += char
+                yield word
+            else:
+                if word:
+                    yield word
+                yield char
+            word = ""
+        else:
+            word += char
+    if word:
+        yield word
+
+
+def _block(label: str, text: str, columns: int, style: str = "") -> list[Line]:
+    indent = " " * (width(label) + 5)
+    lines = [piece for part in text.strip().split("\n") for piece in _wrap(part.strip(), columns - len(indent))]
+    return [[("bold", f"   {label}  "), (style, line)] if n == 0 else [("", indent + line)] for n, line in enumerate(lines)]
+
+
+def _evidence(evidence: Evidence, columns: int, context: bool = True) -> list[Line]:
+    number = max(len(str(evidence.line + len(evidence.after))), 2)
+    out: list[Line] = [[("dim", f"   {safe(evidence.source)}" + (f":{evidence.line}" if evidence.line else ""))]]
+    room = max(40, columns - number - 9)
+
+    def row(line: int, text: str, hit: bool) -> Line:
+        text = redact(safe(text))
+        if width(text) > room:
+            text = _cut(text, room - 1) + "…"
+        pointer = ">" if hit else " "
+        return [("bold" if hit else "dim", f"   {pointer} {line:>{number}} | "), ("bold" if hit else "dim", text)]
+
+    if context:
+        for n, text in enumerate(evidence.before):
+            out.append(row(evidence.line - len(evidence.before) + n, text, False))
+    out.append(row(evidence.line, evidence.text, True))
+    if context:
+        for n, text in enumerate(evidence.after[:4], 1):
+            if text.strip():
+                out.append(row(evidence.line + n, text, False))
+    return out
+
+
+def _cut(text: str, columns: int) -> str:
+    used = 0
+    for n, char in enumerate(text):
+        used += width(char)
+        if used > columns:
+            return text[:n]
+    return text
+
+
+def _consequences(diagnosis: Diagnosis, findings: Sequence[Finding], lang: str, every: bool) -> list[Line]:
+    rows: dict[str, list[Finding]] = {}
+    for index in diagnosis.consequences:
+        rows.setdefault(findings[index].id, []).append(findings[index])
+    out: list[Line] = []
+    shown = list(rows.items()) if every else list(rows.items())[:4]
+    for n, (rule, members) in enumerate(shown):
+        ranks = [f.place.rank for f in members if f.place.rank is not None]
+        first = members[0].evidence[0] if members[0].evidence else None
+        where = f" {tr(lang, 'rank', ranks=ranks_text(ranks))}" if ranks else ""
+        at = f"  {safe(first.source)}:{first.line}" if first else ""
+        label = tr(lang, "consequences") if n == 0 else " " * width(tr(lang, "consequences"))
+        out.append([("bold", f"   {label}  "), ("", f"{rule}{where}: {redact(safe(pick(members[0].title, lang)))}"), ("dim", at)])
+    if len(rows) > len(shown):
+        out.append([("dim", "     " + tr(lang, "more", n=len(rows) - len(shown)))])
+    return out
+
+
+def layout(report: Report, lang: str, *, columns: int = 100, every: bool = False, ascii_only: bool = False) -> list[Line]:
+    """The report as styled lines, at most ``columns`` cells wide where text can be wrapped."""
+    columns = max(60, min(columns, 120))
+    out: list[Line] = []
+    verdict = report.verdict if report.verdict in _MARKS else "unknown"
+    head = f"{mark(verdict, ascii_only)} {tr(lang, f'verdict.{report.verdict}')}"
+    out.append([(_STYLES[verdict], head)])
+    if report.partial:
+        out.append([("bold yellow", pick(report.partial, lang))])
+    serious = [d for d in report.diagnoses if d.severity != "advice"]
+    advice = [d for d in report.diagnoses if d.severity == "advice"]
+    shown = report.diagnoses if every else (serious[:SHOWN] or advice[:SHOWN])
+    for n, diagnosis in enumerate(shown, 1):
+        out += _diagnosis(n, diagnosis, report, lang, columns, every, ascii_only)
+    rest = [d for d in report.diagnoses if d not in shown]
+    if rest:
+        out.append([])
+        for diagnosis in rest[:6]:
+            place = place_text(diagnosis, lang)
+            first = diagnosis.evidence[0] if diagnosis.evidence else None
+            at = f"  {safe(first.source)}:{first.line}" if first else ""
+            out.append([
+                (_STYLES[diagnosis.severity], f"{mark(diagnosis.severity, ascii_only)} "),
+                ("", redact(safe(pick(diagnosis.title, lang)))),
+                ("dim", f"  {diagnosis.rule}{'  ' + place if place else ''}{at}"),
+            ])  # fmt: skip
+        if len(rest) > 6:
+            out.append([("dim", "  " + tr(lang, "more", n=len(rest) - 6))])
+    out += _inputs(report, lang, every)
+    if report.diagnoses:
+        out.append([("dim", tr(lang, "explain_hint", id=report.diagnoses[0].rule))])
+    return out
+
+
+def _diagnosis(
+    n: int, diagnosis: Diagnosis, report: Report, lang: str, columns: int, every: bool, ascii_only: bool
+) -> list[Line]:
+    place = place_text(diagnosis, lang)
+    facts = [
+        diagnosis.rule, tr(lang, f"severity.{diagnosis.severity}"), tr(lang, f"confidence.{diagnosis.confidence}"),
+        *([place] if place else []), *([tr(lang, "times", n=diagnosis.times)] if diagnosis.times > 1 else []),
+    ]  # fmt: skip
+    title = redact(safe(pick(diagnosis.title, lang)))
+    out: list[Line] = [[], [(_STYLES[diagnosis.severity], f"{n}. {mark(diagnosis.severity, ascii_only)} {title}")]]
+    out.append([("dim", "   " + " · ".join(facts) if not ascii_only else "   " + " | ".join(facts))])
+    if diagnosis.note:
+        out += _block("!", redact(safe(pick(diagnosis.note, lang))), columns)
+    for k, evidence in enumerate(diagnosis.evidence if every else diagnosis.evidence[:1]):
+        out += _evidence(evidence, columns, context=k == 0)
+    out += _block(tr(lang, "cause"), redact(_printable_lines(pick(diagnosis.cause, lang))), columns)
+    out += _block(tr(lang, "next"), redact(_printable_lines(pick(diagnosis.next, lang))), columns)
+    for fix in diagnosis.fixes:
+        out += _block(tr(lang, "fix"), redact(_printable_lines(pick(fix.text, lang))), columns)
+    out += _consequences(diagnosis, report.findings, lang, every)
+    return out
+
+
+def _printable_lines(text: str) -> str:
+    return "\n".join(safe(part) for part in text.split("\n"))
+
+
+def _inputs(report: Report, lang: str, every: bool) -> list[Line]:
+    out: list[Line] = [[]]
+    noise = sum(f.times for f in report.findings if f.role == "noise")
+    total = sum(i.size for i in report.inputs)
+    lines = sum(i.lines for i in report.inputs)
+    kinds = dict.fromkeys(k for i in report.inputs for k in i.kinds)
+    text = tr(lang, "inputs", files=len(report.inputs), lines=f"{lines:,}", size=size_text(total))
+    if kinds:
+        text += " " + tr(lang, "kinds", kinds=", ".join(tr(lang, f"kind.{k}") for k in kinds))
+    out.append([("dim", text)])
+    about = [f for f in report.findings if f.id in ("INPUT", "RULES")]
+    for finding in about if every else about[:6]:
+        why = f": {pick(finding.why, lang)}" if finding.why and finding.severity != "advice" else ""
+        style = _STYLES[finding.severity] if finding.severity != "advice" else "dim"
+        out.append([(style, f"{mark(finding.severity)} {redact(safe(pick(finding.title, lang) + why))}")])
+    if len(about) > 6 and not every:
+        out.append([("dim", tr(lang, "more", n=len(about) - 6))])
+    if noise:
+        out.append([("dim", f"{tr(lang, 'noise')}: {noise}")])
+    return out
+
+
+def plain(lines: Sequence[Line]) -> str:
+    """The layout without styles."""
+    return "\n".join("".join(text for _, text in line).rstrip() for line in lines) + "\n"
+
+
+def write(lines: Sequence[Line], file: TextIO, *, colour: bool) -> None:
+    """Write a layout; with colour through rich, which knows terminals."""
+    if not colour:
+        file.write(plain(lines))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=file, highlight=False, emoji=False, markup=False, soft_wrap=True)
+    for line in lines:
+        console.print(Text.assemble(*((text, style) for style, text in line)))
+
+
+def terminal_columns(file: TextIO) -> int:
+    """Width of the terminal behind a stream, 100 for files and pipes."""
+    try:
+        return os.get_terminal_size(file.fileno()).columns
+    except (OSError, ValueError):
+        return 100
+
+
+def can_encode(file: TextIO) -> bool:
+    """Whether the stream can show the marks; else ASCII is used."""
+    try:
+        "✖▲•✔".encode(file.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return not os.environ.get("DOCTOR_ASCII")
+
+
+def wants_colour(file: TextIO, no_color: bool) -> bool:
+    """Colour only on a terminal and only if nobody said no (NO_COLOR, --no-color, TERM=dumb)."""
+    return not (no_color or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb") and file.isatty()
+
+
+def emit(report: Report, lang: str, *, every: bool = False, no_color: bool = False, file: TextIO | None = None) -> None:
+    """Print a report for people."""
+    out = file or sys.stdout
+    lines = layout(report, lang, columns=terminal_columns(out), every=every, ascii_only=not can_encode(out))
+    write(lines, out, colour=wants_colour(out, no_color))

@@ -1,0 +1,491 @@
+"""The rule format: schema, reading with file and line, the linter, and the compiled form.
+
+Only loaded when rules are compiled, tested or written; msgspec and PyYAML are never on the path of a warm start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any, Literal
+
+import msgspec
+import yaml
+
+from doctor.model import CONFIDENCES, ROLES, SEVERITIES
+from doctor.rulebase import Problem, rule_files
+
+FAMILIES = ("ENV", "VER", "NPU", "HCCL", "CFG", "PAR", "CODE", "API", "MEM", "NUM", "OPS", "DATA", "CKPT", "PERF", "RUN")
+LOG_LEVELS = ("DEBUG", "INFO", "EVENT", "WARNING", "ERROR", "CRITICAL")
+DEFAULT_LEVELS = ("EVENT", "WARNING", "ERROR", "CRITICAL")
+_ID = re.compile(rf"({'|'.join(FAMILIES)})\d{{3}}")
+_PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)(\??)\}")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Both(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A text in both languages."""
+
+    zh: str
+    en: str
+
+
+class ClauseS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    literal: str | None = None
+    regex: str | None = None
+
+
+class Within(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    lines: int = 0
+    seconds: int = 0
+    scope: Literal["rank", "run"] = "rank"
+
+
+class LogS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    any: list[ClauseS] = []
+    all: list[ClauseS] = []
+    not_: list[ClauseS] = msgspec.field(default_factory=list, name="not")
+    unit: Literal["line", "message", "block"] = "line"
+    level: list[Literal["DEBUG", "INFO", "EVENT", "WARNING", "ERROR", "CRITICAL"]] = []
+    within: Within = Within()
+    after: int = 2
+    calc: str = ""
+
+
+class CheckS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    call: str
+    needs: list[str] = []
+
+
+class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Exactly one of these."""
+
+    log: LogS | None = None
+    when: str | None = None
+    code: dict[str, Any] | None = None
+    series: dict[str, Any] | None = None
+    profile: dict[str, Any] | None = None
+    check: CheckS | None = None
+    smoke: dict[str, Any] | None = None
+
+
+class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    when: str
+    why: Both | None = None
+
+
+class FixS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    applicability: Literal["safe", "unsafe", "display"]
+    zh: str
+    en: str
+    set: dict[str, Any] = {}
+    env: dict[str, Any] = {}
+    rewrite: str = ""
+    choices: list[Any] = []
+
+
+class ExplainsS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    id: str = ""
+    topic: str = ""
+    within: str = ""
+    scope: Literal["same_rank", "same_host", "any"] = "any"
+
+
+class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    kind: Literal["source", "official_doc", "measured", "issue", "seed"]
+    ref: str
+    says: str = ""
+    read: Any = None
+
+
+class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    log: str = ""
+    expect: dict[str, str] = {}
+    first: bool = False
+    file: str = ""
+    why: str = ""
+
+
+class Tests(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    hit: list[Example] = []
+    miss: list[Example] = []
+    todo_hit: list[Example] = []
+    todo_miss: list[Example] = []
+
+
+class RuleS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One rule file; the fields are described in rules/README.md."""
+
+    id: str
+    name: str
+    topic: str
+    title: Both
+    severity: Literal["error", "warning", "advice"]
+    confidence: Literal["certain", "likely", "guess"]
+    status: Literal["draft", "preview", "stable", "deprecated"]
+    since: str
+    match: Match
+    cause: Both
+    next: Both
+    provenance: list[Source]
+    tests: Tests
+    role: Literal["root", "either", "symptom", "pointer", "wrapper", "detail", "noise"] = "root"
+    priority: int = 50
+    aliases: list[str] = []
+    covers: list[str] = []
+    deprecated: str = ""
+    applies_to: dict[str, Any] = {}
+    confirm: list[Condition] = []
+    contradict: list[Condition] = []
+    fix: list[FixS] = []
+    explains: list[ExplainsS] = []
+    seeds: list[str] = []
+    note: str = ""
+
+    @property
+    def kind(self) -> str:
+        return next((name for name in Match.__struct_fields__ if getattr(self.match, name) is not None), "")
+
+
+class RuleError(ValueError):
+    """A rule file that cannot be used."""
+
+    def __init__(self, file: str, line: int, text: str) -> None:
+        super().__init__(f"{file}:{line}: {text}")
+        self.file, self.line, self.text = file, line, text
+
+
+def _line_of(node: yaml.Node | None, path: str) -> int:
+    """1-based line of a msgspec path such as ``$.match.log.any[0].regex`` in a composed document."""
+    line = 1
+    for key, index in re.findall(r"\.([\w-]+)|\[(\d+|\.\.\.)\]", path):
+        if node is None:
+            break
+        line = node.start_mark.line + 1
+        if key and isinstance(node, yaml.MappingNode):
+            pair = next(((k, v) for k, v in node.value if k.value == key), None)
+            if pair is None:
+                break
+            line, node = pair[0].start_mark.line + 1, pair[1]
+        elif index and index.isdigit() and isinstance(node, yaml.SequenceNode) and int(index) < len(node.value):
+            node = node.value[int(index)]
+            line = node.start_mark.line + 1
+    return line
+
+
+def read_yaml(path: str) -> tuple[Any, yaml.Node | None]:
+    """(value, composed node) of a YAML file. Raises RuleError with the line for anything wrong in it."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        node = yaml.compose(text, Loader=Loader)
+        _refuse_double_keys(path, node)
+        return yaml.load(text, Loader=Loader), node  # noqa: S506 - CSafeLoader
+    except yaml.MarkedYAMLError as error:
+        line = (error.problem_mark.line + 1) if error.problem_mark else 1
+        raise RuleError(path, line, f"not valid YAML: {error.problem or error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, OSError, RecursionError) as error:
+        raise RuleError(path, 1, f"cannot be read: {error}") from None
+
+
+def _refuse_double_keys(path: str, node: yaml.Node | None) -> None:
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if key.value in seen:
+                raise RuleError(path, key.start_mark.line + 1, f"key {key.value!r} stands twice")
+            seen.add(key.value)
+            _refuse_double_keys(path, value)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            _refuse_double_keys(path, value)
+
+
+def read_rule(path: str) -> tuple[RuleS, yaml.Node | None]:
+    """A rule file against the schema. Raises RuleError."""
+    value, node = read_yaml(path)
+    try:
+        return msgspec.convert(value, RuleS), node
+    except msgspec.ValidationError as error:
+        text = str(error)
+        where = re.search(r" - at `(?:key in )?(\$[^`]*)`", text)
+        unknown = re.search(r"unknown field `([^`]+)`", text)
+        at = (where.group(1) if where else "$") + (f".{unknown.group(1)}" if unknown else "")
+        raise RuleError(path, _line_of(node, at), text.split(" - at ")[0] + (f" (at {at[2:]})" if at[2:] else "")) from None
+
+
+def all_clauses(log: LogS) -> list[tuple[str, int, ClauseS]]:
+    """(list name, index, clause) of every clause of a log match."""
+    return [(n, i, c) for n, cs in (("any", log.any), ("all", log.all), ("not", log.not_)) for i, c in enumerate(cs)]
+
+
+def captures(log: LogS) -> set[str]:
+    """Names of the groups that a rule's patterns can fill."""
+    names: set[str] = set()
+    for _, _, clause in all_clauses(log):
+        if clause.regex:
+            names |= set(re.compile(clause.regex, re.MULTILINE).groupindex)
+    return names
+
+
+def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str]) -> list[Problem]:
+    """Everything that is wrong with one rule beyond its schema."""
+    found: list[Problem] = []
+
+    def say(at: str, text: str) -> None:
+        found.append(Problem(path, _line_of(node, at), text))
+
+    stem = os.path.basename(path).removesuffix(".yaml")
+    if not _ID.fullmatch(rule.id):
+        say("$.id", f"id {rule.id!r} is not a family and three digits")
+    elif stem != rule.id:
+        say("$.id", f"id {rule.id} stands in a file named {stem}.yaml")
+    if topics and rule.topic not in topics:
+        say("$.topic", f"topic {rule.topic!r} is not in topics.yaml")
+    kinds = [n for n in Match.__struct_fields__ if getattr(rule.match, n) is not None]
+    if len(kinds) != 1:
+        say("$.match", f"exactly one kind of match is needed, found {', '.join(kinds) or 'none'}")
+    if rule.status == "preview" and rule.severity == "error":
+        say("$.severity", "a preview rule is at most a warning")
+    if not rule.provenance:
+        say("$.provenance", "a claim needs a source")
+    elif all(s.kind == "seed" for s in rule.provenance) and (
+        rule.status != "preview" or rule.confidence != "guess" or rule.severity != "advice"
+    ):
+        say("$.provenance", "known only from a seed: must be preview, guess and advice")
+    if not 1 <= rule.priority <= 99:
+        say("$.priority", "priority is 1 to 99")
+    for n, target in enumerate(rule.explains):
+        if bool(target.id) == bool(target.topic):
+            say(f"$.explains[{n}]", "give an id or a topic, not both")
+        if target.within and not _DURATION.fullmatch(target.within):
+            say(f"$.explains[{n}].within", f"{target.within!r} is not a time such as 30m")
+        if topics and target.topic and not target.topic.endswith(".*") and target.topic not in topics:
+            say(f"$.explains[{n}].topic", f"topic {target.topic!r} is not in topics.yaml")
+    known: set[str] = set()
+    if rule.match.log is not None:
+        found += _lint_log(path, rule.match.log, node)
+        try:
+            known = captures(rule.match.log)
+        except re.error:
+            return found
+    for field, text in (("title", rule.title), ("cause", rule.cause), ("next", rule.next)):
+        for lang, words in (("zh", text.zh), ("en", text.en)):
+            if not words.strip():
+                say(f"$.{field}.{lang}", "empty")
+            if rule.match.log is not None:
+                for name, _ in _PLACEHOLDER.findall(words):
+                    if name not in known:
+                        say(f"$.{field}.{lang}", f"{{{name}}} is filled by no capture of the rule")
+        if not re.search(r"[\u4e00-\u9fff]", text.zh):
+            say(f"$.{field}.zh", "no Chinese text")
+    if rule.match.log is not None:
+        if not rule.tests.hit:
+            say("$.tests", "at least one hit example is needed")
+        if len(rule.tests.miss) < 2:
+            say("$.tests", "at least two miss examples are needed")
+        for key in {k for e in rule.tests.hit for k in e.expect} - known:
+            say("$.tests.hit", f"expects {key!r}, which no pattern captures")
+    return found
+
+
+def _lint_log(path: str, log: LogS, node: yaml.Node | None) -> list[Problem]:
+    found: list[Problem] = []
+
+    def say(at: str, text: str) -> None:
+        found.append(Problem(path, _line_of(node, at), text))
+
+    if not log.any and not log.all:
+        say("$.match.log", "needs any or all")
+    for name, index, clause in all_clauses(log):
+        at = f"$.match.log.{name}[{index}]"
+        anchor = name == "any" or (name == "all" and not log.any and index == 0)
+        if clause.literal is None and clause.regex is None:
+            say(at, "needs a literal or a regex")
+            continue
+        if clause.literal is not None and (len(clause.literal) < 3 or "\n" in clause.literal):
+            say(f"{at}.literal", "a literal is at least 3 characters on one line")
+        if clause.regex is not None:
+            problem = regex_problem(clause.regex, anchor=anchor and clause.literal is None)
+            if problem:
+                say(f"{at}.regex", problem)
+    if log.calc:
+        from doctor.scan.calc import names_in
+
+        try:
+            unknown = names_in(log.calc) - captures(log)
+            if unknown:
+                say("$.match.log.calc", f"calc uses {', '.join(sorted(unknown))}, which no pattern captures")
+        except ValueError as error:
+            say("$.match.log.calc", str(error))
+        except re.error:
+            pass
+    return found
+
+
+def regex_problem(pattern: str, *, anchor: bool) -> str | None:
+    """Why a pattern may not be used, None if it may: it must compile with ``re``, RE2 and Hyperscan."""
+    try:
+        compiled = re.compile(pattern, re.MULTILINE)
+    except (re.error, RecursionError, OverflowError) as error:
+        return f"not a regular expression: {error}"
+    if compiled.match(""):
+        return "matches the empty text"
+    if re.search(r"\[[^\]]*[^\x00-\x7f][^\]]*\]", pattern):
+        return "non-ASCII characters inside [...]: GBK logs cannot be matched; use (a|b)"
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    options.never_nl = False
+    try:
+        re2.compile(pattern, options)
+    except re2.error as error:
+        return f"RE2 does not take it: {error.args[0]!r}"
+    crossing = re.sub(r"\[\^[^\]]*\]", "", pattern)
+    if anchor and (pattern.startswith((".*", ".+")) or "\\n" in crossing or "\\s\\S" in crossing):
+        return "an anchor (regex without literal) may not begin with .* nor cross lines: give a literal"
+    if anchor:
+        try:
+            import hyperscan
+        except ImportError:
+            return None
+        try:
+            hyperscan.Database(mode=hyperscan.HS_MODE_STREAM).compile(
+                expressions=[pattern.encode()], ids=[0], elements=1, flags=[hyperscan.HS_FLAG_MULTILINE]
+            )
+        except Exception as error:
+            return f"Hyperscan does not take it: {error}"
+    return None
+
+
+def topics_of(folder: str) -> tuple[dict[str, dict[str, str]], list[Problem]]:
+    """Labels of topics.yaml with their texts."""
+    path = os.path.join(folder, "topics.yaml")
+    try:
+        value, _ = read_yaml(path)
+        return {str(k): v for k, v in (value.get("topics", value) or {}).items() if isinstance(v, dict)}, []
+    except RuleError as error:
+        return {}, [Problem(path, error.line, error.text)]
+
+
+NOT_RULES = ("topics.yaml", "versions.yaml", "signatures.yaml")
+
+
+def read_folder(folder: str) -> tuple[list[tuple[str, RuleS]], dict[str, dict[str, str]], list[Problem]]:
+    """All usable rules below ``folder``, the topics, and what is wrong with the rest."""
+    topics, problems = topics_of(folder)
+    rules: dict[str, tuple[str, RuleS]] = {}
+    for path, _, _ in rule_files(folder):
+        relative = os.path.relpath(path, folder)
+        if relative in NOT_RULES or relative.startswith("codes" + os.sep):
+            continue
+        try:
+            rule, node = read_rule(path)
+        except RuleError as error:
+            problems.append(Problem(path, error.line, error.text))
+            continue
+        wrong = lint(path, rule, node, set(topics))
+        if rule.id in rules:
+            wrong.append(Problem(path, 1, f"id {rule.id} is taken by {rules[rule.id][0]}"))
+        problems += wrong
+        if not wrong:
+            rules[rule.id] = (path, rule)
+    problems += _explains_problems(rules)
+    return [rules[k] for k in sorted(rules)], topics, problems
+
+
+def _explains_problems(rules: dict[str, tuple[str, RuleS]]) -> list[Problem]:
+    """Unknown ids, and cycles over ids; two topics may explain each other's rules, which time decides."""
+    found = []
+    edges: dict[str, list[str]] = {}
+    for key, (path, rule) in rules.items():
+        for target in rule.explains:
+            if target.id and target.id not in rules:
+                found.append(Problem(path, 1, f"explains {target.id}, which is no rule"))
+            elif target.id:
+                edges.setdefault(key, []).append(target.id)
+    state: dict[str, int] = {}
+
+    def visit(key: str) -> bool:
+        state[key] = 1
+        for other in edges.get(key, ()):
+            if state.get(other) == 1 or (other not in state and visit(other)):
+                return True
+        state[key] = 2
+        return False
+
+    for key in edges:
+        if key not in state and visit(key):
+            found.append(Problem(rules[key][0], 1, f"{key} is part of a circle of explains"))
+    return found
+
+
+def seconds_of(text: str) -> float:
+    """Seconds of ``30m``; 0 for nothing."""
+    found = _DURATION.fullmatch(text)
+    return float(found[1]) * _SECONDS[found[2]] if found else 0.0
+
+
+def _index_row(rule: RuleS) -> list[Any]:
+    log: list[Any] | None = None
+    if rule.match.log is not None:
+        spec = rule.match.log
+        log = [
+            [[c.literal, c.regex] for c in spec.any],
+            [[c.literal, c.regex] for c in spec.all],
+            [[c.literal, c.regex] for c in spec.not_],
+            spec.unit,
+            spec.level or list(DEFAULT_LEVELS),
+            spec.within.lines,
+            spec.within.seconds,
+            spec.within.scope,
+            spec.after,
+            spec.calc,
+        ]
+    explains = [[e.id or e.topic, seconds_of(e.within), e.scope] for e in rule.explains]
+    return [
+        rule.id, rule.topic, rule.severity, rule.confidence, rule.status, rule.role, rule.priority, rule.kind,
+        log, rule.applies_to, explains, bool(rule.confirm or rule.contradict),
+    ]  # fmt: skip
+
+
+def compile_folder(folder: str) -> bytes:
+    """The compiled form of a rules folder; see ``doctor.rulebase.RuleBase``."""
+    rules, topics, problems = read_folder(folder)
+    codes: dict[str, Any] = {}
+    try:
+        from doctor import codes as catalogue
+
+        codes = {key: code._asdict() for key, code in catalogue.load(os.path.join(folder, "codes")).items()}
+    except (ImportError, ValueError, OSError) as error:
+        problems.append(Problem(os.path.join(folder, "codes"), 1, str(error)))
+    loaded = [(path, rule) for path, rule in rules if rule.status in ("preview", "stable")]
+    bodies = []
+    for path, rule in loaded:
+        body = msgspec.to_builtins(rule, str_keys=True)
+        body["file"] = os.path.relpath(path, os.path.dirname(folder))
+        bodies.append(json.dumps(body, ensure_ascii=False, default=str).encode())
+    code_blob = json.dumps(codes, ensure_ascii=False).encode()
+    head: dict[str, Any] = {
+        "problems": [list(p) for p in problems],
+        "topics": topics,
+        "aliases": {alias: rule.id for _, rule in rules for alias in rule.aliases},
+        "rules": [_index_row(rule) for _, rule in loaded],
+    }
+    spans, position = [], 0
+    for body in [*bodies, code_blob]:
+        spans.append([position, position + len(body)])
+        position += len(body) + 1
+    line = json.dumps(head | {"spans": spans[:-1], "codes": spans[-1]}, ensure_ascii=False)
+    return line.encode() + b"\n" + b"\n".join([*bodies, code_blob])
+
+
+__all__ = [
+    "CONFIDENCES", "FAMILIES", "LOG_LEVELS", "ROLES", "SEVERITIES", "RuleError", "RuleS",
+    "compile_folder", "lint", "read_folder", "read_rule", "read_yaml", "regex_problem",
+]  # fmt: skip

@@ -1,0 +1,86 @@
+"""The examples in the rules: every hit must fire, every miss must not, and each must render in both languages."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from doctor import ranking, ruleschema
+from doctor.rulebase import RuleBase, rules_folder
+from doctor.scan.scanner import Matcher, Scanned, scan_text
+
+
+class Outcome(NamedTuple):
+    """One example that did not do what its rule says; ``todo`` marks a known gap that has closed."""
+
+    file: str
+    rule: str
+    text: str
+    todo: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.rule}: {self.text}"
+
+
+def _fired(scan: Scanned, rule: str) -> dict[str, str] | None:
+    return next((o.args for o in scan.occurrences if o.rule == rule), None)
+
+
+def run(paths: Sequence[str] = (), folder: str | None = None, engine: str = "python") -> tuple[int, list[Outcome], list[str]]:
+    """Run the examples of some rule files or folders (default: all).
+
+    Returns (number of examples run, what failed, problems of the files themselves as ``file:line: text``).
+    """
+    folder = os.path.abspath(folder or rules_folder())
+    base = RuleBase(folder, "test", ruleschema.compile_folder(folder))
+    wanted = [os.path.abspath(p) for p in paths]
+
+    def chosen(path: str) -> bool:
+        return not wanted or any(path == w or path.startswith(w.rstrip("/") + "/") for w in wanted)
+
+    problems = [str(p) for p in base.problems if chosen(os.path.abspath(p.file))]
+    for path in wanted:
+        if not os.path.exists(path):
+            problems.append(f"{path}:1: no such file")
+    matcher = Matcher(base, engine)
+    ran = 0
+    failed: list[Outcome] = []
+    for rule in base:
+        if rule.log is None:
+            continue
+        whole = base.whole(rule.id)
+        path = os.path.join(os.path.dirname(folder), whole["file"])
+        if not chosen(path):
+            continue
+
+        def say(text: str, todo: bool = False, file: str = whole["file"], rule_id: str = rule.id) -> None:
+            failed.append(Outcome(file, rule_id, text, todo))
+
+        for kind in ("hit", "miss", "todo_hit", "todo_miss"):
+            for number, example in enumerate(whole["tests"][kind], 1):
+                ran += 1
+                began = time.perf_counter()
+                scan = scan_text(matcher, example["log"])
+                args = _fired(scan, rule.id)
+                if time.perf_counter() - began > 2.0:
+                    say(f"{kind} {number} takes over two seconds")
+                if kind == "hit":
+                    if args is None:
+                        say(f"hit {number} does not fire: {example['log'][:100]!r}")
+                        continue
+                    for name, value in example["expect"].items():
+                        if args.get(name) != value:
+                            say(f"hit {number}: {name} is {args.get(name)!r}, expected {value!r}")
+                    if example["first"]:
+                        _, diagnoses = ranking.rank(base, [scan], {})
+                        if not diagnoses or diagnoses[0].rule != rule.id:
+                            say(f"hit {number} is not first: {diagnoses[0].rule if diagnoses else 'nothing'} is")
+                elif kind == "miss" and args is not None:
+                    say(f"miss {number} fires: {example['log'][:100]!r}")
+                elif kind == "todo_hit" and args is not None:
+                    say(f"todo_hit {number} fires now: move it to hit", True)
+                elif kind == "todo_miss" and args is None:
+                    say(f"todo_miss {number} is quiet now: move it to miss", True)
+    return ran, failed, problems

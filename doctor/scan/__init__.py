@@ -1,0 +1,1 @@
+"""Log files to occurrences: sources, kinds, the matching engines, records, the scanner."""

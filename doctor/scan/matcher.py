@@ -1,0 +1,363 @@
+"""Three engines that find anchors: Hyperscan streaming, RE2 sets on 64 KiB chunks, pure Python.
+
+Every literal and every stand-alone regex of the rules is an anchor; a hit says only "look at this line". What the line
+means is decided afterwards by ``re`` for the one rule, so all engines give the same findings; a test proves it.
+
+Measured (docs/engines.md): Hyperscan scans about twice as fast as RE2 sets and hundreds of times faster than a loop
+over rules. Traps kept in mind here, each with a test: a block scan over 4 GiB stops silently (so: streams); the
+callback must outlive the stream; ``loadb`` wants a Scratch; every end of a match is reported; a damaged blob raises.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from doctor import cache
+from doctor.rulebase import Clause, RuleBase
+
+Hit = tuple[int, int]
+"""(offset just behind the match, anchor id)"""
+
+STEP_PATTERNS = (
+    rb"step:\[ *\d+/",
+    rb"step:? ?\[?\d+\]?,? ?loss is ",
+    rb"iteration +\d+/ *\d+ \|",
+    rb"'loss': '?[\d.na]",
+    rb"^iter \d+: loss ",
+    rb"(?i)\b(global[_ ])?step:? *\[?\d+(/\d+)?\]?,.{0,60}loss",
+    rb"(?i)\bepoch:? *\[?\d+.{0,60}\bloss:? ",
+)
+"""A rank that prints one of these after a failure has gone on training."""
+
+ERROR_PATTERNS = (
+    rb"\[ERROR\]",
+    rb"\[CRITICAL\]",
+    rb"Traceback \(most recent call last\)",
+    rb"\b\w+(Error|Exception)\b:? ",
+    rb"(Error|Exception|Interrupt|Exit)$",
+    rb"\bERROR\b",
+    rb"\bFATAL\b",
+    rb"[Ss]egmentation fault",
+    rb"Aborted \(core dumped\)",
+    rb"Killed$",
+    rb"Bus error",
+    rb"\b(error|ERR)(:| code| is)",
+    rb"(?i)\bfailed\b",
+)
+"""What a failure looks like when no rule knows it."""
+
+CODE_PATTERNS = (
+    rb"\b[EW][A-Z0-9]\d{4}(:|\[PID|\):)",
+    rb"(?i)\b(ret|ret_?code|error ?code|err_?code|error_code|error)( is)?[ =:\[(]{1,3}(0x[0-9a-f]{6,8}|[1-5]\d{5})\b",
+)
+"""Where an error code of the catalogue may stand; a bare six-digit number is a step or a pid."""
+
+META_PATTERNS = (rb"rank id: ?\d+",)
+
+SPECIALS = (("step", STEP_PATTERNS), ("error", ERROR_PATTERNS), ("code", CODE_PATTERNS), ("meta", META_PATTERNS))
+
+
+class Anchors(NamedTuple):
+    """Patterns to look for. ``rules[aid]`` are positions in the rules base, ``special[aid]`` a name or ''."""
+
+    patterns: tuple[bytes, ...]
+    literal: tuple[bool, ...]
+    rules: tuple[tuple[int, ...], ...]
+    special: tuple[str, ...]
+    key: str
+
+
+def encodings(text: str) -> tuple[bytes, ...]:
+    """A pattern as the bytes it has in a log: UTF-8, and GB18030 if that differs."""
+    utf8 = text.encode()
+    return (utf8,) if text.isascii() else tuple(dict.fromkeys((utf8, text.encode("gb18030", "ignore"))))
+
+
+def anchors_of(base: RuleBase) -> Anchors:
+    """All anchors of a rules base, equal patterns merged."""
+    table: dict[tuple[bool, bytes], list[int]] = {}
+    for position, rule in enumerate(base.rules):
+        if rule.log is None:
+            continue
+        clauses: tuple[Clause, ...] = rule.log.any or rule.log.every[:1]
+        for clause in clauses:
+            text = clause.literal if clause.literal is not None else clause.regex
+            assert text is not None
+            for data in encodings(text):
+                rows = table.setdefault((clause.literal is not None, data), [])
+                if position not in rows:
+                    rows.append(position)
+    patterns = [data for _, data in table]
+    literal = [is_literal for is_literal, _ in table]
+    rules = [tuple(rows) for rows in table.values()]
+    special = [""] * len(patterns)
+    for name, extra in SPECIALS:
+        patterns += extra
+        literal += [False] * len(extra)
+        rules += [()] * len(extra)
+        special += [name] * len(extra)
+    return Anchors(tuple(patterns), tuple(literal), tuple(rules), tuple(special), base.key)
+
+
+class Stream(Protocol):
+    """One pass over one source."""
+
+    def scan(self, chunk: bytes) -> list[Hit]:
+        """Hits whose end lies in what was given so far, in order of end; offsets count from the stream's start."""
+        ...
+
+    def close(self) -> list[Hit]:
+        """Hits that only the end of the source settles."""
+        ...
+
+
+class Engine(Protocol):
+    """A compiled set of anchors."""
+
+    name: str
+
+    def stream(self) -> Stream: ...
+
+
+def _hs_expression(pattern: bytes, is_literal: bool) -> bytes:
+    return re.escape(pattern) if is_literal else pattern
+
+
+class HyperscanEngine:
+    """The main engine. Raises ImportError where there is no wheel, ValueError if an anchor does not compile."""
+
+    name = "hyperscan"
+
+    def __init__(self, anchors: Anchors) -> None:
+        import hyperscan as hs
+
+        self._hs = hs
+        library = f"{hs._version.__version__}-{os.uname().machine}"
+        name = f"hs-{anchors.key}-{library}.bin"
+        self._db = None
+        blob = cache.read(name)
+        if blob is not None:
+            try:
+                self._db = hs.loadb(blob, hs.HS_MODE_STREAM)
+                self._db.scratch = hs.Scratch(self._db)
+            except Exception:
+                self._db = None
+        if self._db is None:
+            self._db = hs.Database(mode=hs.HS_MODE_STREAM)
+            try:
+                self._db.compile(
+                    expressions=[_hs_expression(p, lit) for p, lit in zip(anchors.patterns, anchors.literal, strict=True)],
+                    ids=list(range(len(anchors.patterns))),
+                    elements=len(anchors.patterns),
+                    flags=[0 if lit else hs.HS_FLAG_MULTILINE for lit in anchors.literal],
+                )
+            except hs.error as error:
+                raise ValueError(f"Hyperscan does not take the rules: {error}") from None
+            try:
+                cache.write(name, hs.dumpb(self._db))
+            except Exception:  # noqa: S110 - without a cache the next start is slower, nothing else
+                pass
+
+    def stream(self) -> Stream:
+        return _HyperscanStream(self._hs, self._db)
+
+
+_closing = _thread.allocate_lock()
+
+
+class _HyperscanStream:
+    def __init__(self, hs: Any, db: Any) -> None:
+        self._hits: list[Hit] = []
+        add = self._hits.append
+
+        def on_match(aid: int, start: int, end: int, flags: int, context: Any) -> None:
+            add((end, aid))
+
+        # kept as an attribute: the binding does not hold the callback, a collected one is a use after free
+        self._on_match: Callable[..., None] = on_match
+        # a Scratch of its own: one Scratch in two threads raises ScratchInUseError
+        self._scratch = hs.Scratch(db)
+        self._stream = db.stream(match_event_handler=self._on_match)
+        self._inner = self._stream.__enter__()
+        self._open = True
+
+    def scan(self, chunk: bytes) -> list[Hit]:
+        self._inner.scan(chunk, scratch=self._scratch)
+        found = self._hits[:]
+        self._hits.clear()
+        return found
+
+    def close(self) -> list[Hit]:
+        if self._open:
+            self._open = False
+            # closing reports the matches that end with the data (``$``). It uses the database's own Scratch, so one
+            # thread at a time; Stream.close() with a Scratch argument crashes in 0.9.1
+            with _closing:
+                self._stream.__exit__(None, None, None)
+        found = self._hits[:]
+        self._hits.clear()
+        return found
+
+
+class _LineChunks:
+    """Cuts a stream into pieces that end at a line end, for engines that cannot carry state."""
+
+    LIMIT = 1 << 20
+
+    def __init__(self, size: int, find: Callable[[bytes, int], list[Hit]]) -> None:
+        self._size, self._find = size, find
+        self._kept = b""
+        self._base = 0
+
+    def scan(self, chunk: bytes) -> list[Hit]:
+        data = self._kept + chunk if self._kept else chunk
+        hits: list[Hit] = []
+        start = 0
+        while len(data) - start >= self._size:
+            end = data.rfind(b"\n", start, start + self._size) + 1
+            if not end:
+                end = data.find(b"\n", start + self._size) + 1
+                if not end:
+                    break
+            hits += self._find(data[start:end], self._base + start)
+            start = end
+        if len(data) - start > self.LIMIT:
+            hits += self._find(data[start:], self._base + start)
+            start = len(data)
+        self._kept = data[start:]
+        self._base += start
+        return hits
+
+    def close(self) -> list[Hit]:
+        hits = self._find(self._kept, self._base) if self._kept else []
+        self._kept = b""
+        return hits
+
+
+def _literal_ends(data: bytes, literal: bytes, base: int, aid: int, out: list[Hit]) -> None:
+    at = data.find(literal)
+    while at >= 0:
+        out.append((base + at + len(literal), aid))
+        at = data.find(literal, at + 1)
+
+
+class Re2Engine:
+    """The second engine: one RE2 set per 64 KiB chunk, positions only for the anchors that are in it."""
+
+    name = "re2"
+
+    def __init__(self, anchors: Anchors) -> None:
+        import re2
+
+        options = re2.Options()
+        options.encoding = re2.Options.Encoding.LATIN1
+        options.log_errors = False
+        options.max_mem = 512 << 20
+        self._set = re2.Set.SearchSet(options)
+        self._find: list[Any] = []
+        for pattern, is_literal in zip(anchors.patterns, anchors.literal, strict=True):
+            text = pattern.decode("latin-1")
+            source = re2.escape(text) if is_literal else "(?m)" + text
+            self._set.Add(source)
+            self._find.append(pattern if is_literal else re2.compile(source, options))
+        self._set.Compile()
+
+    def stream(self) -> Stream:
+        return _LineChunks(1 << 16, self._chunk)
+
+    def _chunk(self, data: bytes, base: int) -> list[Hit]:
+        hits: list[Hit] = []
+        for aid in self._set.Match(data):
+            find = self._find[aid]
+            if isinstance(find, bytes):
+                _literal_ends(data, find, base, aid, hits)
+            else:
+                hits += [(base + m.end(), aid) for m in find.finditer(data)]
+        hits.sort()
+        return hits
+
+
+class PythonEngine:
+    """The last engine: nothing but the standard library. A required literal keeps most regexes from running."""
+
+    name = "python"
+
+    def __init__(self, anchors: Anchors) -> None:
+        self._rows: list[tuple[bytes | None, Any]] = []
+        for pattern, is_literal in zip(anchors.patterns, anchors.literal, strict=True):
+            if is_literal:
+                self._rows.append((pattern, None))
+            else:
+                self._rows.append((required_literal(pattern), re.compile(pattern, re.MULTILINE)))
+
+    def stream(self) -> Stream:
+        return _LineChunks(1 << 16, self._chunk)
+
+    def _chunk(self, data: bytes, base: int) -> list[Hit]:
+        hits: list[Hit] = []
+        for aid, (needed, regex) in enumerate(self._rows):
+            if needed is not None and needed not in data:
+                continue
+            if regex is None:
+                assert needed is not None
+                _literal_ends(data, needed, base, aid, hits)
+            else:
+                hits += [(base + m.end(), aid) for m in regex.finditer(data)]
+        hits.sort()
+        return hits
+
+
+def required_literal(pattern: bytes) -> bytes | None:
+    """The longest run of plain bytes that every match of ``pattern`` holds, None if there is none of 3 or more."""
+    from re import _constants as c  # type: ignore[attr-defined]
+    from re import _parser as p  # type: ignore[attr-defined]
+
+    tree = p.parse(pattern, re.MULTILINE)
+    if tree.state.flags & re.IGNORECASE:
+        return None
+    best, run = b"", bytearray()
+
+    def walk(items: Any) -> None:
+        nonlocal best, run
+        for op, arg in items:
+            if op is c.LITERAL and arg < 256:
+                run.append(arg)
+                continue
+            if op is c.AT:
+                continue
+            if op is c.SUBPATTERN:
+                if arg[1] & re.IGNORECASE:
+                    best, run = max(best, bytes(run), key=len), bytearray()
+                    continue
+                walk(arg[3])
+                continue
+            best, run = max(best, bytes(run), key=len), bytearray()
+            if op in (c.MAX_REPEAT, c.MIN_REPEAT) and arg[0] >= 1:
+                walk(arg[2])
+                best, run = max(best, bytes(run), key=len), bytearray()
+        best = max(best, bytes(run), key=len)
+
+    walk(tree)
+    return best if len(best) >= 3 else None
+
+
+def engine_for(base: RuleBase, prefer: str = "") -> Engine:
+    """The fastest engine that can be had here, or the one named (``hyperscan``, ``re2``, ``python``)."""
+    anchors = anchors_of(base)
+    makers: dict[str, Callable[[Anchors], Engine]] = {
+        "hyperscan": HyperscanEngine,
+        "re2": Re2Engine,
+        "python": PythonEngine,
+    }
+    if prefer:
+        return makers[prefer](anchors)
+    for name in ("hyperscan", "re2"):
+        try:
+            return makers[name](anchors)
+        except (ImportError, ValueError, OSError):
+            continue
+    return PythonEngine(anchors)

@@ -1,0 +1,184 @@
+"""Lines and records: cleaning, prefixes, log heads (level, pid, time), and what belongs together.
+
+The formats are those of MindSpore, CANN, mindformers, torch_npu and the common Python loggers; three bracket dialects
+look alike and are told apart by their parentheses. All expressions are linear and run on at most 4 KiB of a line.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import timegm
+from typing import NamedTuple
+
+MAX_LINE = 4096
+"""Bytes of a line that are looked at; longer lines exist (progress bars, dumped graphs)."""
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])")
+_LEVEL_WORDS = "DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|EVENT|TRACE"
+_LEVELS = {
+    "WARN": "WARNING", "FATAL": "CRITICAL", "TRACE": "DEBUG",
+    "W": "WARNING", "E": "ERROR", "F": "CRITICAL", "I": "INFO", "D": "DEBUG",
+}  # fmt: skip
+
+# rank, grep and container prefixes; taken off one after the other
+_PREFIXES = (
+    re.compile(r"\[rank ?(?P<rank>\d{1,6})\]:\s?"),
+    re.compile(r"(?P<file>[^\s:]{1,300}\.(?:log|txt|out|err)(?:\.\d+)?)(?::\d+:|-\d+-|:)\s?"),
+    re.compile(r"\((?P<actor>[A-Za-z_]\w{0,60}) pid=(?P<pid>\d+)(?:, ip=[^)]{1,60})?\)\s?"),
+    re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)\s(?:(?:stdout|stderr) [FP] )?"),
+    re.compile(r"(?:> ?){1,4}"),
+    re.compile(r"\[\d{1,5}\]:\s"),
+    re.compile(r"(?P<n>\d{1,6})[:-](?=\[)"),
+    re.compile(r"[A-Za-z][\w.-]{0,60}: (?=\[(?:ERROR|WARNING|INFO|CRITICAL|EVENT)\])"),
+)
+
+_DATE = r"(?P<ts>\d{4}-\d\d-\d\d[- T]\d\d:\d\d:\d\d(?:[.,]\d{1,6}){0,2})"
+_HEADS = (
+    # MindSpore C++ (three fields), MindSpore Python (colon), CANN plog (two fields)
+    re.compile(rf"\[(?P<level>{_LEVEL_WORDS}|V\d+)\] ?(?P<mod>[A-Za-z0-9_]+)\((?P<pid>-?\d+)[:,][^)]{{0,200}}\):{_DATE}"),
+    # torch_npu
+    re.compile(rf"\[(?P<level>ERROR|W|E|I|F|D)\] ?{_DATE} \(PID:(?P<pid>\d+), Device:(?P<device>-?\d+), RankID:(?P<rank>-?\d+)\)"),
+    # mindformers to a file, deepspeed, mindnlp: [LEVEL] date / [date] [LEVEL]
+    re.compile(rf"\[ {{0,8}}(?P<level>{_LEVEL_WORDS}) {{0,8}}\] ?\[?{_DATE}"),
+    re.compile(rf"\[{_DATE}\] ?\[ {{0,8}}(?P<level>{_LEVEL_WORDS}) {{0,8}}\]"),
+    re.compile(rf"\[(?P<level>{_LEVEL_WORDS})\|[^\]]{{1,120}}\] {_DATE}"),
+    # vLLM: LEVEL mm-dd hh:mm:ss [file:line]
+    re.compile(rf"(?P<level>{_LEVEL_WORDS}) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \["),
+    # glog as torch prints it: W0520 09:20:36.761000 pid file], [W611 13:31:09.5 file], [E ProcessGroup.cpp:1] and [W x.ts:487]
+    re.compile(r"\[?(?P<level>[WEFI])\d{3,4} \d\d:\d\d:\d\d\.\d+ "),
+    re.compile(r"\[(?P<level>[WEFI]) [\w./-]{1,80}:\d+\]"),
+    # the common Python shapes: date - name - LEVEL -, date | LEVEL |, date,ms [LEVEL], mm/dd/yyyy ... - LEVEL -
+    re.compile(rf"\[?{_DATE}\]?[^\n]{{0,120}}?(?:\[| - |\| | )(?P<level>{_LEVEL_WORDS})(?: {{0,8}}[\]|:-]| - | )"),
+    re.compile(rf"\d\d/\d\d/\d{{4}} \d\d:\d\d:\d\d - (?P<level>{_LEVEL_WORDS}) - "),
+    re.compile(r"(?P<level>INFO|WARNING|ERROR|CRITICAL):(?:\s{2,}|[\w.]+:)"),
+    # an unlabelled time stamp in front of everything: a record, level unknown
+    re.compile(rf"\[?{_DATE}\]? "),
+)
+_VLLM = re.compile(rf"(?P<level>{_LEVEL_WORDS}) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \[[^\]]{{1,120}}\]\s?")
+_CANN_HEAD = re.compile(r"\s*(?:\[PID: ?(?P<pid>\d+)\] ?)?(?:[EW][A-Z0-9]\d{4}(?::|\[PID)|.{0,80}\([EW][A-Z0-9]\d{4}\):)")
+_CANN_TIME = re.compile(r"\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d\.\d{1,3}\.\d{1,3}")
+_TRACEBACK = re.compile(r"\s{0,8}Traceback \(most recent call last\):")
+_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[- T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?(?:\.(\d{1,3}))?")
+
+
+class Head(NamedTuple):
+    """What stands before the message of a log record; ``seconds`` since the epoch as printed, no time zone."""
+
+    level: str
+    pid: int | None
+    seconds: float | None
+    rank: int | None
+    device: int | None
+
+
+def decode(raw: bytes) -> str:
+    """Text of one line: UTF-8, else GB18030, else with replacement. One file can hold both encodings."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        try:
+            return raw.decode("gb18030")
+        except UnicodeDecodeError:
+            return raw.decode("utf-8", "replace")
+
+
+def visible(raw: bytes) -> str:
+    """A line as a person sees it: decoded, capped, without colour codes, only the part after the last return."""
+    text = decode(raw[:MAX_LINE] if len(raw) > MAX_LINE else raw).rstrip("\r\n")
+    if "\r" in text:
+        text = text[text.rindex("\r") + 1 :]
+    return _ANSI.sub("", text) if "\x1b" in text else text
+
+
+class Stripped(NamedTuple):
+    """A line without its prefixes, and what the prefixes said."""
+
+    text: str
+    rank: int | None = None
+    pid: int | None = None
+    file: str | None = None
+    level: str = ""
+
+
+def strip(text: str) -> Stripped:
+    """Take rank, grep, container, quote and vLLM prefixes off a visible line."""
+    rank = pid = None
+    file = None
+    level = ""
+    for _ in range(6):
+        for prefix in _PREFIXES:
+            found = prefix.match(text)
+            if found:
+                groups = found.groupdict()
+                rank = int(groups["rank"]) if groups.get("rank") else rank
+                pid = int(groups["pid"]) if groups.get("pid") else pid
+                file = groups.get("file") or file
+                text = text[found.end() :]
+                break
+        else:
+            found = _VLLM.match(text)
+            if not found:
+                break
+            level = _level(found["level"])
+            text = text[found.end() :]
+    return Stripped(text, rank, pid, file, level)
+
+
+def _level(word: str) -> str:
+    return _LEVELS.get(word, "INFO" if word.startswith("V") else word)
+
+
+def seconds_of(stamp: str) -> float | None:
+    """Seconds of a printed time stamp. Fractions are not always zero padded (``.400.00``): the first group is
+    milliseconds by value, so order is exact to the millisecond at best.
+
+    >>> seconds_of("2026-11-29-11:31:43.150.000") - seconds_of("2026-11-29 11:31:43,050")
+    0.1
+    """
+    found = _TIME.search(stamp)
+    if not found:
+        return None
+    year, month, day, hour, minute, second = (int(g) for g in found.groups()[:6])
+    fraction, micro = found[7], found[8]
+    if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60 and second < 62):
+        return None
+    part = 0.0
+    if fraction:
+        part = int(fraction) / 1000 if micro is not None else int(fraction) / 10 ** len(fraction)
+    return round(timegm((year, month, day, hour, minute, second)) + part, 3)
+
+
+def head_of(text: str) -> Head | None:
+    """The head of a stripped line if a log record begins here."""
+    if text[:1] in ("", " ", "\t"):
+        return None
+    for pattern in _HEADS:
+        found = pattern.match(text)
+        if found:
+            groups = found.groupdict()
+            rank = int(groups["rank"]) if groups.get("rank") else None
+            device = int(groups["device"]) if groups.get("device") else None
+            return Head(
+                _level(groups["level"]) if groups.get("level") else "",
+                int(groups["pid"]) if groups.get("pid") else None,
+                seconds_of(groups["ts"]) if groups.get("ts") else None,
+                rank if rank is not None and rank >= 0 else None,
+                device if device is not None and device >= 0 else None,
+            )
+    return None
+
+
+def is_traceback(text: str) -> bool:
+    """Whether a Python traceback begins here (CANN's own says "TraceBack")."""
+    return bool(_TRACEBACK.match(text))
+
+
+def cann_head(text: str) -> bool:
+    """Whether a CANN error block begins here."""
+    return bool(_CANN_HEAD.match(text))
+
+
+def cann_seconds(text: str) -> float | None:
+    """The time inside a CANN header line."""
+    found = _CANN_TIME.search(text[:200])
+    return seconds_of(found[0]) if found else None

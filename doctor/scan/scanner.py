@@ -1,0 +1,617 @@
+"""One source → occurrences: anchors by the engine, judgement by ``re`` on the line or block, exact line numbers.
+
+Memory is bounded: three chunks of the source, and per rule the first and last few occurrences. A hit is judged when
+the chunk behind it has been read, so that a block can reach over a chunk's end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+from doctor.rulebase import Clause, LogSpec, Rule, RuleBase
+from doctor.scan import records
+from doctor.scan.calc import holds
+from doctor.scan.matcher import Anchors, Engine, anchors_of, engine_for
+
+CHUNK = 256 << 10
+KEEP_FIRST = 12
+"""Occurrences kept of a rule in a source; the last one is kept besides."""
+JUDGE_AT_MOST = 2000
+"""Occurrences of a rule judged in a source; behind that they are only the same thing again."""
+BLOCK_LINES = 200
+BLOCK_BYTES = 24 << 10
+CONTEXT = 2
+TEXT_MAX = 600
+ERRORS_KEPT = 60
+
+
+class Occurrence(NamedTuple):
+    """A rule seen at a line. ``steps`` is how many training steps the source had printed before it."""
+
+    rule: str
+    line: int
+    text: str
+    args: dict[str, str]
+    level: str
+    seconds: float | None
+    pid: int | None
+    rank: int | None
+    device: int | None
+    steps: int
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+class Scanned(NamedTuple):
+    """What one source holds. Plain data: it crosses process borders and can be merged."""
+
+    name: str
+    size: int
+    lines: int
+    occurrences: tuple[Occurrence, ...]
+    counts: dict[str, int]
+    errors: tuple[Occurrence, ...]
+    error_count: int
+    steps: int
+    last_step: tuple[int, float | None]
+    """line and time of the last training step, (0, None) without one"""
+    rank: int | None
+    pids: tuple[int, ...]
+    seconds: tuple[float | None, float | None]
+    tail: tuple[str, ...]
+    head: bytes
+    """the first 64 KiB, for kind and version detection"""
+    problem: tuple[str, str] | None = None
+    cancelled: bool = False
+
+
+class Window:
+    """The bytes of the chunks at hand, addressed by offset in the source."""
+
+    __slots__ = ("base", "parts")
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.base = 0
+
+    def push(self, chunk: bytes, keep: int) -> None:
+        self.parts.append(chunk)
+        while len(self.parts) > keep:
+            self.base += len(self.parts.pop(0))
+
+    @property
+    def end(self) -> int:
+        return self.base + sum(map(len, self.parts))
+
+    def slice(self, start: int, stop: int) -> bytes:
+        """Bytes from ``start`` to ``stop``, as far as they are at hand."""
+        out = []
+        at = self.base
+        for part in self.parts:
+            if at < stop and start < at + len(part):
+                out.append(part[max(0, start - at) : stop - at])
+            at += len(part)
+        return out[0] if len(out) == 1 else b"".join(out)
+
+    def line_start(self, pos: int) -> int:
+        """Offset behind the last newline before ``pos``, or of the oldest byte at hand."""
+        at = self.end
+        for part in reversed(self.parts):
+            at -= len(part)
+            if at < pos:
+                found = part.rfind(b"\n", 0, pos - at)
+                if found >= 0:
+                    return at + found + 1
+        return self.base
+
+    def line_end(self, pos: int) -> int:
+        """Offset of the first newline at or behind ``pos``, or of the end of what is at hand."""
+        at = self.base
+        for part in self.parts:
+            if pos < at + len(part):
+                found = part.find(b"\n", max(0, pos - at))
+                if found >= 0:
+                    return at + found
+            at += len(part)
+        return at
+
+
+def newlines(data: bytes) -> int:
+    """Number of newlines. Twice as fast as ``bytes.count`` on large chunks (measured, docs/engines.md)."""
+    return len(data) - len(data.replace(b"\n", b"")) if len(data) > 512 else data.count(b"\n")
+
+
+class Patterns:
+    """The confirming expressions of the rules, compiled when first needed."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[str, re.Pattern[str]] = {}
+
+    def get(self, regex: str) -> re.Pattern[str]:
+        found = self._compiled.get(regex)
+        if found is None:
+            found = self._compiled[regex] = re.compile(regex, re.MULTILINE)
+        return found
+
+    def clause(self, clause: Clause, text: str, near: int = 0) -> dict[str, str] | None:
+        """Captures of a clause in a text, None if it does not match. Of several matches the first at or behind
+        ``near`` counts, else the first."""
+        if clause.literal is not None:
+            if clause.literal not in text:
+                return None
+            if clause.regex is None:
+                return {}
+        assert clause.regex is not None
+        pattern = self.get(clause.regex)
+        found = (pattern.search(text, near) if near else None) or pattern.search(text)
+        return {k: v for k, v in found.groupdict().items() if v is not None} if found else None
+
+
+class Matcher:
+    """A rules base with its engine, ready for any number of sources; one per process and thread."""
+
+    def __init__(self, base: RuleBase, engine: Engine | str = "") -> None:
+        self.base = base
+        self.anchors: Anchors = anchors_of(base)
+        self.engine = engine_for(base, engine) if isinstance(engine, str) else engine
+        self.patterns = Patterns()
+        self.special = {n: name for n, name in enumerate(self.anchors.special) if name}
+        self.steps = frozenset(n for n, name in self.special.items() if name == "step")
+        self.quiet = frozenset(
+            n
+            for n, rows in enumerate(self.anchors.rules)
+            if not any(_takes_info(base.rules[r].log) for r in rows) and self.anchors.special[n] != "meta"
+        )
+        """anchors that mean nothing on an INFO or DEBUG line"""
+        self._codes: dict[str, Any] | None = None
+
+    @property
+    def codes(self) -> dict[str, Any]:
+        if self._codes is None:
+            self._codes = self.base.codes
+        return self._codes
+
+
+def _takes_info(log: LogSpec | None) -> bool:
+    return log is not None and ("INFO" in log.level or "DEBUG" in log.level)
+
+
+_QUIET_HEADS = (b"[INFO]", b"[DEBUG", b"[EVENT", b"[V", b"[TRACE")
+_ESC = re.compile(rb"\x1b\[[0-?]{0,40}[ -/]{0,4}[@-~]")
+_ESC_CUT = re.compile(rb"\x1b(\[[0-?]{0,40}[ -/]{0,4})?$")
+_CODE = re.compile(
+    r"\b([EW][A-Z0-9]\d{4})(?=:|\[PID|\):)|(?i:(?:ret|ret_?code|error ?code|err_?code|error_code|error)(?: is)?[ =:\[(]{1,3})"
+    r"(0x[0-9a-fA-F]{6,8}|[1-5]\d{5})\b"
+)
+_RANK_ID = re.compile(r"(?:Global rank id|This node \d+ rank id|\brank id): ?(\d{1,6})")
+
+
+def plain_chunks(stream: BinaryIO, size: int = CHUNK) -> Iterator[bytes]:
+    """Chunks of a stream without colour codes (they would hide a literal); an empty chunk never comes."""
+    kept = b""
+    while True:
+        data = stream.read(size)
+        if not data:
+            break
+        if kept or b"\x1b" in data:
+            data = _ESC.sub(b"", kept + data)
+            cut = _ESC_CUT.search(data, max(0, len(data) - 64))
+            kept = data[cut.start() :] if cut else b""
+            data = data[: cut.start()] if cut else data
+            if not data:
+                continue
+        yield data
+    if kept:
+        yield kept
+
+
+class Scanner:
+    """Scans one source; ``feed`` it chunks, then ``finish``."""
+
+    def __init__(self, matcher: Matcher, name: str) -> None:
+        self.matcher = matcher
+        self.name = name
+        self._stream = matcher.engine.stream()
+        self._window = Window()
+        self._waiting: list[tuple[int, int]] = []  # hits not judged yet
+        self._chunk_start = 0  # offset of the newest chunk
+        self._judged_to = 0
+        self._seen = 0
+        self._counted_at = 0  # offset up to which newlines are counted
+        self._counted = 0
+        self._starts: list[tuple[int, int]] = [(0, 0)]  # (offset, newlines before it) of the chunks at hand
+        self._lines = 0
+        self._first: dict[str, list[Occurrence]] = {}
+        self._last: dict[str, Occurrence] = {}
+        self._counts: dict[str, int] = {}
+        self._errors: dict[bytes, Occurrence] = {}
+        self._error_count = 0
+        self._steps = 0
+        self._last_step = 0
+        self._step_line: tuple[int, float | None] = (0, None)
+        self._rank: int | None = None
+        self._rank_sure = False
+        self._pids: dict[int, None] = {}
+        self._times: list[float | None] = [None, None]
+        self._head = b""
+        self._record: tuple[int, int, str] | None = None  # (start, end, level) of the record last looked at
+        self._ends_with_newline = True
+
+    # ------------------------------------------------------------------ input
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes of the source."""
+        hits = self._stream.scan(chunk)
+        if len(self._head) < 1 << 16:
+            self._head += chunk[: (1 << 16) - len(self._head)]
+        self._window.push(chunk, 3)
+        while self._starts[0][0] < self._window.base:
+            self._starts.pop(0)
+        self._chunk_start = self._seen
+        self._seen += len(chunk)
+        self._lines += newlines(chunk)
+        self._starts.append((self._seen, self._lines))
+        self._ends_with_newline = chunk.endswith(b"\n")
+        if hits:
+            self._waiting += hits
+        if self._waiting and self._waiting[0][0] <= self._chunk_start:
+            self._judge(self._chunk_start)
+
+    def finish(self, problem: tuple[str, str] | None = None, cancelled: bool = False) -> Scanned:
+        """The end of the source (or of the patience): judge what waits and give the result."""
+        self._waiting += self._stream.close()
+        self._judge(self._seen + 1, final=True)
+        if self._last_step:
+            start = self._window.line_start(self._last_step) if self._last_step > self._window.base else -1
+            if start >= 0:
+                text = records.strip(records.visible(self._window.slice(start, self._window.line_end(self._last_step))))
+                head = records.head_of(text.text)
+                self._step_line = (self._line_of(start), head.seconds if head else None)
+        occurrences: list[Occurrence] = []
+        for rule, first in self._first.items():
+            occurrences += first
+            if rule in self._last and self._last[rule] is not first[-1]:
+                occurrences.append(self._last[rule])
+        occurrences.sort(key=lambda o: o.line)
+        tail_start = max(self._window.base, self._seen - 4096)
+        tail = [records.visible(raw)[:TEXT_MAX] for raw in self._window.slice(tail_start, self._seen).split(b"\n")]
+        for line in reversed(tail):
+            head = records.head_of(records.strip(line).text)
+            if head and head.seconds is not None:
+                self._times[1] = head.seconds
+                break
+        for raw in self._head[:8192].split(b"\n"):
+            head = records.head_of(records.strip(records.visible(raw)).text)
+            if head and head.seconds is not None:
+                self._times[0] = head.seconds
+                break
+        return Scanned(
+            self.name,
+            self._seen,
+            self._lines + (0 if self._ends_with_newline or not self._seen else 1),
+            tuple(occurrences),
+            self._counts,
+            tuple(self._errors.values()),
+            self._error_count,
+            self._steps,
+            self._step_line,
+            self._rank,
+            tuple(self._pids)[:64],
+            (self._times[0], self._times[1]),
+            tuple(line for line in tail if line.strip())[-5:],
+            self._head,
+            problem,
+            cancelled,
+        )
+
+    # ---------------------------------------------------------------- judging
+
+    def _line_of(self, start: int) -> int:
+        """1-based number of the line that begins at ``start`` (among the chunks at hand)."""
+        at, count = self._counted_at, self._counted
+        if not at <= start:
+            at, count = self._starts[0]
+        for offset, number in reversed(self._starts):
+            if offset <= start:
+                if offset > at or at < self._window.base:
+                    at, count = offset, number
+                break
+        count += newlines(self._window.slice(at, start))
+        self._counted_at, self._counted = start, count
+        return count + 1
+
+    def _judge(self, limit: int, *, final: bool = False) -> None:
+        """Judge the waiting hits that end at or before ``limit``, line by line. A line that reaches over the limit
+        waits for its rest, unless it is longer than a chunk."""
+        window, steps = self._window, self.matcher.steps
+        waiting = self._waiting
+        line_stop = -1
+        start = 0
+        anchors: dict[int, int] = {}
+        done = 0
+        for end, aid in waiting:
+            if end > limit:
+                break
+            done += 1
+            if end - 1 >= line_stop:
+                if anchors:
+                    self._line(start, line_stop, anchors)
+                    anchors = {}
+                start = window.line_start(end - 1)
+                line_stop = max(window.line_end(end - 1), end)
+                if line_stop >= limit and not final and line_stop - start < CHUNK:
+                    done -= 1
+                    break
+            if aid in steps:
+                if self._last_step < start or not self._steps:
+                    self._steps += 1
+                    self._last_step = max(start, 1)
+            elif aid not in anchors:
+                anchors[aid] = end
+        if anchors:
+            self._line(start, line_stop, anchors)
+        del waiting[:done]
+
+    def _line(self, start: int, stop: int, anchors: dict[int, int]) -> None:
+        matcher = self.matcher
+        raw = self._window.slice(start, stop)
+        if raw.startswith(_QUIET_HEADS):
+            anchors = {a: e for a, e in anchors.items() if a not in matcher.quiet}
+            if not anchors:
+                return
+        stripped = records.strip(records.visible(_around(raw, start, anchors)))
+        text = stripped.text
+        head = records.head_of(text)
+        level = (head.level if head else "") or stripped.level
+        own_head = head is not None
+        wanted: dict[int, None] = {}
+        specials: set[str] = set()
+        for aid in anchors:
+            for position in matcher.anchors.rules[aid]:
+                wanted[position] = None
+            if matcher.anchors.special[aid]:
+                specials.add(matcher.anchors.special[aid])
+        if "meta" in specials:
+            self._meta(text)
+        if not wanted and not specials & {"error", "code"}:
+            return
+        if not own_head and not level:
+            head = self._record_head(start)
+            level = head.level if head else ""
+        hit = False
+        block: str | None = None
+        message: str | None = None
+        rules = matcher.base.rules
+        for position in wanted:
+            rule = rules[position]
+            log = rule.log
+            assert log is not None
+            if level and level not in log.level and not (level == "EVENT" and "INFO" in log.level):
+                continue
+            if self._counts.get(rule.id, 0) >= JUDGE_AT_MOST:
+                hit = True
+                continue
+            unit = text
+            if log.unit == "block" or log.lines or log.seconds or log.scope == "run":
+                if block is None:
+                    block = self._block(start, stop, whole=True)
+                unit = block
+            elif log.unit == "message":
+                if message is None:
+                    message = self._block(start, stop, whole=False)
+                unit = message
+            args = self._confirm(rule, log, text, unit)
+            if args is not None:
+                hit = True
+                self._keep(rule.id, start, stop, text, args, level, head, stripped, log.after)
+        quiet = level in ("INFO", "DEBUG", "EVENT")
+        if "code" in specials and not quiet:
+            self._code(start, stop, text, level, head, stripped)
+        if "error" in specials and not hit and not quiet:
+            self._error(start, stop, text, level, head, stripped)
+
+    def _confirm(self, rule: Rule, log: LogSpec, line: str, unit: str) -> dict[str, str] | None:
+        """Captures if the rule holds at this line, else None."""
+        patterns = self.matcher.patterns
+        near = unit.find(line) if unit is not line else 0
+        args: dict[str, str] | None = None
+        if log.any:
+            for clause in log.any:
+                if unit is not line and clause.literal is not None and clause.literal not in line:
+                    continue
+                found = patterns.clause(clause, unit, max(near, 0))
+                if found is not None and (args is None or len(found) > len(args)):
+                    args = found
+                    if not log.calc:
+                        break
+                if found is not None and log.calc and holds(log.calc, found):
+                    args = found
+                    break
+            if args is None:
+                return None
+        args = args or {}
+        for clause in log.every:
+            found = patterns.clause(clause, unit, 0)
+            if found is None:
+                return None
+            args = {**found, **args}
+        for clause in log.never:
+            if patterns.clause(clause, unit) is not None:
+                return None
+        if log.calc and not holds(log.calc, args):
+            return None
+        return args
+
+    # --------------------------------------------------------------- keeping
+
+    def _occurrence(
+        self, rule: str, start: int, stop: int, text: str, args: dict[str, str], level: str,
+        head: records.Head | None, stripped: records.Stripped, after: int,
+    ) -> Occurrence:  # fmt: skip
+        window = self._window
+        before: list[str] = []
+        at = start
+        for _ in range(CONTEXT):
+            if at - 1 < window.base:
+                break
+            previous = window.line_start(at - 1)
+            before.insert(0, records.visible(window.slice(previous, at - 1))[:TEXT_MAX])
+            at = previous
+        behind: list[str] = []
+        at = stop
+        for _ in range(max(after, CONTEXT)):
+            if at + 1 >= window.end:
+                break
+            following = window.line_end(at + 1)
+            behind.append(records.visible(window.slice(at + 1, following))[:TEXT_MAX])
+            at = following
+        seconds = records.cann_seconds(text) if not head or head.seconds is None else head.seconds
+        if head and head.pid is not None:
+            self._pids[head.pid] = None
+        return Occurrence(
+            rule, self._line_of(start), text[:TEXT_MAX], args, level, seconds,
+            head.pid if head and head.pid is not None else stripped.pid,
+            stripped.rank if stripped.rank is not None else (head.rank if head else None),
+            head.device if head else None, self._steps, tuple(before), tuple(behind),
+        )  # fmt: skip
+
+    def _keep(
+        self, rule: str, start: int, stop: int, text: str, args: dict[str, str], level: str,
+        head: records.Head | None, stripped: records.Stripped, after: int,
+    ) -> None:  # fmt: skip
+        count = self._counts[rule] = self._counts.get(rule, 0) + 1
+        first = self._first.setdefault(rule, [])
+        if len(first) < KEEP_FIRST:
+            first.append(self._occurrence(rule, start, stop, text, args, level, head, stripped, after))
+        elif count % 64 == 0 or count >= JUDGE_AT_MOST:
+            # the last one is only needed for the time span: every 64th is near enough and keeps dense logs fast
+            self._last[rule] = self._occurrence(rule, start, stop, text, args, level, head, stripped, after)
+
+    def _error(
+        self, start: int, stop: int, text: str, level: str, head: records.Head | None, stripped: records.Stripped
+    ) -> None:
+        self._error_count += 1
+        key = text.encode("utf-8", "replace").translate(None, b"0123456789")[:160]
+        if key not in self._errors and len(self._errors) < ERRORS_KEPT:
+            self._errors[key] = self._occurrence("", start, stop, text, {}, level, head, stripped, CONTEXT)
+
+    def _code(
+        self, start: int, stop: int, text: str, level: str, head: records.Head | None, stripped: records.Stripped
+    ) -> None:
+        codes = self.matcher.codes
+        for found in _CODE.finditer(text):
+            code = found[1] or found[2]
+            known = codes.get(code) or codes.get(code.lower())
+            if known is not None:
+                name = f"CODE:{known['code']}"
+                if self._counts.get(name, 0) < JUDGE_AT_MOST:
+                    self._keep(name, start, stop, text, {"code": code}, level, head, stripped, CONTEXT)
+
+    def _meta(self, text: str) -> None:
+        found = _RANK_ID.search(text)
+        if found and not self._rank_sure:
+            self._rank = int(found[1])
+            self._rank_sure = found[0].startswith("Global")
+
+    # ---------------------------------------------------------------- blocks
+
+    def _lines_back(self, start: int) -> Iterator[tuple[int, str]]:
+        """(offset, stripped text) of the lines before ``start``, nearest first, bounded."""
+        window = self._window
+        at, floor = start, max(window.base, start - BLOCK_BYTES)
+        for _ in range(BLOCK_LINES):
+            if at - 1 < floor:
+                return
+            previous = window.line_start(at - 1)
+            yield previous, records.strip(records.visible(window.slice(previous, at - 1))).text
+            at = previous
+
+    def _record_head(self, start: int) -> records.Head | None:
+        """The head of the record that the line at ``start`` continues."""
+        if self._record and self._record[0] <= start < self._record[1]:
+            return records.Head(self._record[2], None, None, None, None) if self._record[2] else None
+        for n, (_, text) in enumerate(self._lines_back(start)):
+            if n >= 60 or records.is_traceback(text) or records.cann_head(text):
+                return None
+            head = records.head_of(text)
+            if head:
+                # an INFO record of a logger does not own the bare error text that follows it
+                return head if head.level not in ("INFO", "DEBUG", "EVENT", "") else None
+        return None
+
+    def _block(self, start: int, stop: int, *, whole: bool) -> str:
+        """The record around a line; ``whole``: also the tracebacks and CANN blocks chained to it."""
+        window = self._window
+        first = start
+        text = records.strip(records.visible(window.slice(start, stop))).text
+        if not records.head_of(text) and (whole or not records.is_traceback(text)):
+            for offset, line in self._lines_back(start):
+                if records.head_of(line):
+                    first = offset
+                    break
+                if not whole and (records.is_traceback(line) or records.cann_head(line)):
+                    first = offset
+                    break
+                first = offset
+        lines: list[str] = []
+        at = first
+        used = 0
+        while at < window.end and len(lines) < 2 * BLOCK_LINES and used < 2 * BLOCK_BYTES:
+            line_end = window.line_end(at)
+            line = records.strip(records.visible(window.slice(at, line_end))).text
+            if at > start and (records.head_of(line) or (not whole and records.is_traceback(line))):
+                break
+            lines.append(line)
+            used += line_end - at + 1
+            at = line_end + 1
+        return "\n".join(lines)
+
+
+def _around(raw: bytes, start: int, anchors: dict[int, int]) -> bytes:
+    """A long line cut around its first hit, so that a hit behind the cap is still seen."""
+    if len(raw) <= records.MAX_LINE:
+        return raw
+    first = min(anchors.values()) - start
+    if first <= records.MAX_LINE - 512:
+        return raw[: records.MAX_LINE]
+    return raw[max(0, first - records.MAX_LINE // 2) : first + records.MAX_LINE // 2]
+
+
+def scan_stream(
+    matcher: Matcher,
+    name: str,
+    stream: BinaryIO,
+    *,
+    cancelled: Callable[[], bool] = lambda: False,
+    progress: Callable[[int], None] | None = None,
+) -> Scanned:
+    """Scan a whole stream. A broken stream keeps what was found and names the problem; ``cancelled`` is asked at
+    every chunk and ends the scan with what was found so far."""
+    scanner = Scanner(matcher, name)
+    problem: tuple[str, str] | None = None
+    try:
+        for chunk in plain_chunks(stream):
+            scanner.feed(chunk)
+            if progress:
+                progress(len(chunk))
+            if cancelled():
+                return scanner.finish(cancelled=True)
+    except OSError as error:
+        problem = ("unreadable", error.strerror or str(error))
+    except Exception as error:
+        code = getattr(error, "code", "")
+        if not code:
+            raise
+        problem = (str(code), str(getattr(error, "detail", error)))
+    return scanner.finish(problem)
+
+
+def scan_text(matcher: Matcher, text: str, name: str = "<text>") -> Scanned:
+    """Scan a text at hand; for rule examples and pastes."""
+    scanner = Scanner(matcher, name)
+    data = text.encode("utf-8", "surrogatepass")
+    for at in range(0, len(data), CHUNK):
+        scanner.feed(data[at : at + CHUNK])
+    return scanner.finish()
