@@ -249,13 +249,14 @@ def _small(
 
 
 def _masked(data: bytes, parts: Sequence[kinds.Segment]) -> bytes:
-    """The data with segments that are no log emptied line by line, so that line numbers stay true."""
-    if all(p.kind in kinds.LOG_KINDS for p in parts):
+    """The data with its Python source emptied line by line, so that line numbers stay true. Code holds the messages it
+    may raise; other kinds inside a paste are scanned, because a wrong guess there would hide a failure."""
+    if all(p.kind != "python" for p in parts):
         return data
     out = []
     for part in parts:
         piece = data[part.start : part.end]
-        out.append(piece if part.kind in kinds.LOG_KINDS else b"\n" * piece.count(b"\n"))
+        out.append(b"\n" * piece.count(b"\n") if part.kind == "python" else piece)
     return b"".join(out)
 
 

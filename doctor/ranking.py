@@ -105,9 +105,17 @@ def _recovered(topic: str, source: Source, occurrence: Occurrence, last_step: di
         return True
     rank = occurrence.rank if occurrence.rank is not None else source.rank
     stepped = last_step.get(rank) if rank is not None else None
-    # a plog has no steps; its rank's worker log has
+    # a plog has no steps; its rank's worker log has, and counts if that rank did not fail afterwards
     return bool(
         not source.scan.steps and stepped is not None and occurrence.seconds and stepped > occurrence.seconds + 120
+    )
+
+
+def _failed(base: RuleBase, scan: Scanned) -> bool:
+    """Whether a log shows a failure after which no steps follow, known to a rule or not."""
+    late = [o for o in (*scan.occurrences, *scan.errors) if scan.steps - o.steps < GOES_ON]
+    return any(
+        (not o.rule and _STRONG.search(o.text)) or (o.rule in base and base[o.rule].severity == "error") for o in late
     )
 
 
@@ -138,7 +146,7 @@ def groups_of(base: RuleBase, sources: Sequence[Source], facts: dict[str, Any]) 
     """Occurrences by rule and rank; rules for other versions are left out."""
     last_step: dict[int, float] = {}
     for source in sources:
-        if source.rank is not None and source.scan.last_step[1] is not None:
+        if source.rank is not None and source.scan.last_step[1] is not None and not _failed(base, source.scan):
             last_step[source.rank] = max(last_step.get(source.rank, 0.0), source.scan.last_step[1])
     table: dict[tuple[str, int | None, int], list[tuple[Source, Occurrence]]] = {}
     for source in sources:
@@ -324,9 +332,9 @@ def _nest(base: RuleBase, shown: Sequence[_Cause], timed: bool) -> dict[str, str
                 parent[other.rule] = cause.rule
                 break
     heads = [c for c in shown if c.rule not in parent]
-    if heads and _CLASS[heads[0].role] == 0 and heads[0].severity == "error" and not heads[0].lead.recovered:
+    if heads and heads[0].severity == "error" and not heads[0].lead.recovered:
         for cause in heads[1:]:
-            if _CLASS[cause.role] > 0 or cause.rule.startswith("CODE:"):
+            if _CLASS[cause.role] > _CLASS[heads[0].role] or cause.rule.startswith("CODE:"):
                 parent[cause.rule] = heads[0].rule
     return parent
 

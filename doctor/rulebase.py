@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from doctor import __version__, cache
 
-FORMAT = 6
+FORMAT = 7
 """Raise when the compiled form changes."""
 
 
@@ -87,11 +87,13 @@ class RuleBase:
         head = json.loads(blob[:end])
         self._base = end + 1
         self.problems = tuple(Problem(*p) for p in head["problems"])
+        self.anchors: list[tuple[str, bool, bool, list[int]]] = head["anchors"]
+        """(text, is regex, is caseless, positions of rules), see doctor.scan.anchors"""
         self._spans: list[list[int]] = head["spans"]
         self._codes_span: list[int] = head["codes"]
         self.topics: dict[str, dict[str, str]] = head["topics"]
         self.aliases: dict[str, str] = head["aliases"]
-        self.rules: tuple[Rule, ...] = tuple(_rule(row) for row in head["rules"])
+        self.rules: tuple[Rule, ...] = tuple(as_rule(row) for row in head["rules"])
         self.position = {rule.id: n for n, rule in enumerate(self.rules)}
         self._codes: dict[str, Any] | None = None
 
@@ -123,7 +125,8 @@ class RuleBase:
         return self._codes
 
 
-def _rule(row: list[Any]) -> Rule:
+def as_rule(row: list[Any]) -> Rule:
+    """A rule from its row in the index."""
     log = row[8]
     if log is not None:
         log = LogSpec(
@@ -169,6 +172,13 @@ def rule_files(folder: str) -> list[tuple[str, int, int]]:
     return sorted(found)
 
 
+def _code_stamps() -> list[str]:
+    """Times of the modules that decide the compiled form."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    names = ("rulebase.py", "ruleschema.py", "codes.py", os.path.join("scan", "anchors.py"), os.path.join("scan", "matcher.py"))
+    return [str(os.stat(os.path.join(here, name)).st_mtime_ns) for name in names if os.path.exists(os.path.join(here, name))]
+
+
 def load(folder: str | None = None) -> RuleBase:
     """The rules base of ``folder`` (default: the shipped one), from the cache when nothing changed.
 
@@ -178,7 +188,7 @@ def load(folder: str | None = None) -> RuleBase:
 
     folder = folder or rules_folder()
     files = rule_files(folder)
-    parts = [__version__, str(FORMAT), *(f"{path}\0{mtime}\0{size}" for path, mtime, size in files)]
+    parts = [__version__, str(FORMAT), *_code_stamps(), *(f"{path}\0{mtime}\0{size}" for path, mtime, size in files)]
     key = hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:24]
     name = f"rules-{key}.json"
     blob = cache.read(name)

@@ -310,7 +310,7 @@ def _lint_log(path: str, log: LogS, node: yaml.Node | None) -> list[Problem]:
         if clause.literal is not None and (len(clause.literal) < 3 or "\n" in clause.literal):
             say(f"{at}.literal", "a literal is at least 3 characters on one line")
         if clause.regex is not None:
-            problem = regex_problem(clause.regex, anchor=anchor and clause.literal is None)
+            problem = regex_problem(clause.regex, anchor=anchor and _is_anchor(clause))
             if problem:
                 say(f"{at}.regex", problem)
     if log.calc:
@@ -325,6 +325,17 @@ def _lint_log(path: str, log: LogS, node: yaml.Node | None) -> list[Problem]:
         except re.error:
             pass
     return found
+
+
+def _is_anchor(clause: ClauseS) -> bool:
+    """Whether the regex itself is looked for, because nothing in the clause is telling enough."""
+    from doctor.rulebase import Clause
+    from doctor.scan.anchors import clause_anchors
+
+    try:
+        return any(regex for _, regex, _ in clause_anchors(Clause(clause.literal, clause.regex)))
+    except (re.error, RecursionError, OverflowError):
+        return True
 
 
 def regex_problem(pattern: str, *, anchor: bool) -> str | None:
@@ -471,11 +482,16 @@ def compile_folder(folder: str) -> bytes:
         body["file"] = os.path.relpath(path, os.path.dirname(folder))
         bodies.append(json.dumps(body, ensure_ascii=False, default=str).encode())
     code_blob = json.dumps(codes, ensure_ascii=False).encode()
+    from doctor.rulebase import as_rule
+    from doctor.scan.anchors import anchors_of_specs
+
+    rows = [_index_row(rule) for _, rule in loaded]
     head: dict[str, Any] = {
+        "anchors": [list(a) for a in anchors_of_specs([as_rule(row).log for row in rows])],
         "problems": [list(p) for p in problems],
         "topics": topics,
         "aliases": {alias: rule.id for _, rule in rules for alias in rule.aliases},
-        "rules": [_index_row(rule) for _, rule in loaded],
+        "rules": rows,
     }
     spans, position = [], 0
     for body in [*bodies, code_blob]:

@@ -194,21 +194,31 @@ def expand(inputs: Sequence[str], limits: Limits = _DEFAULT_LIMITS) -> Iterator[
 
 _ODD_BYTES = bytes([*range(1, 7), *range(14, 27), *range(28, 32), 127])  # control bytes that no log writer prints
 _LOG_NAME = re.compile(r"\.(?:log|out|err|stdout|stderr|txt)(?:[._-][0-9A-Za-z._-]*)?$", re.IGNORECASE)
-_BINARY_NAME = re.compile(
-    r"\.(?:ckpt|safetensors|pth?|bin|mindir|air|om|onnx|mindrecord|tfrecord|npy|npz|pkl|pickle|h5|so[0-9.]*|o|a|ko|exe"
-    r"|pyc|pyo|pyd|whl|egg|jar|png|jpe?g|gif|bmp|ico|webp|pdf|docx|xlsx|pptx|mp[34]|ttf|woff2?|db|sqlite3?|parquet)$",
-    re.IGNORECASE,
-)
-_PACKED_NAME = re.compile(r"\.(?:gz|xz|bz2)$", re.IGNORECASE)
-_BINARY_MAGIC = re.compile(
-    rb"\x7fELF|\x89PNG|\xff\xd8\xff|GIF8[79]a|%PDF-|\x93NUMPY|\x89HDF|SQLite format 3\0|!<arch>\n|PAR1"
-    rb"|\x80[\x02-\x05][\x00-\x1f\x80-\xff(}\]]|[^\0].{6}\0\{\"",
-    re.DOTALL,
+# fmt: off
+_BINARY_NAMES = frozenset((
+    "ckpt", "safetensors", "pt", "pth", "bin", "mindir", "air", "om", "onnx", "mindrecord", "tfrecord", "npy", "npz",
+    "pkl", "pickle", "h5", "so", "o", "a", "ko", "exe", "pyc", "pyo", "pyd", "whl", "egg", "jar", "png", "jpg",
+    "jpeg", "gif", "bmp", "ico", "webp", "pdf", "docx", "xlsx", "pptx", "mp3", "mp4", "ttf", "woff", "woff2", "db",
+    "sqlite", "sqlite3", "parquet",
+))
+# fmt: on
+_BINARY_MAGICS = (
+    *(b"\x7fELF", b"\x89PNG", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"%PDF-", b"\x93NUMPY", b"\x89HDF", b"PAR1"),
+    *(
+        b"SQLite format 3\0",
+        b"!<arch>\n",
+        b"\x80\x02}",
+        b"\x80\x02]",
+        b"\x80\x03}",
+        b"\x80\x03]",
+        b"\x80\x04\x95",
+        b"\x80\x05\x95",
+    ),
 )
 _OTHER_ARCHIVES = ((b"\x28\xb5\x2f\xfd", "zstd"), (b"7z\xbc\xaf\x27\x1c", "7z"), (b"Rar!\x1a\x07", "rar"))
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")  # also marks that reorder text
 _SKIP_DIRS = frozenset(("__pycache__", "node_modules", "CVS", "__MACOSX", "lost+found", "site-packages"))
-_CACHE_DIR = re.compile(r"^(?:kernel_meta|graph_cache|som_meta)")  # compiler caches: thousands of files, but logs too
+_CACHE_DIRS = ("kernel_meta", "graph_cache", "som_meta")  # compiler caches: thousands of files, but logs too
 _SYSTEM_DIRS = frozenset(("/proc", "/sys", "/dev"))  # reading there may block or act on the machine
 _OWN_PIPE = re.compile(r"^/(?:dev|proc/self)/fd/[0-9]+$")  # the shell's <(command)
 
@@ -218,7 +228,7 @@ def _named_like_log(name: str) -> bool:
 
 
 def _named_like_binary(name: str) -> bool:
-    return bool(_BINARY_NAME.search(name[-_NAME_END:]))
+    return name[-_NAME_END:].rpartition(".")[2].lower() in _BINARY_NAMES
 
 
 def _shown(name: str) -> str:
@@ -232,7 +242,7 @@ def _kind(head: bytes) -> str:
         return "gz"
     if head.startswith(b"\xfd7zXZ\0"):
         return "xz"
-    if re.match(rb"BZh[1-9](?:1AY&SY|\x17\x72\x45\x38\x50\x90)", head):
+    if head.startswith(b"BZh") and head[4:10] in (b"1AY&SY", b"\x17rE8P\x90"):
         return "bz2"
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return "zip"
@@ -250,7 +260,7 @@ def _is_binary(name: str, head: bytes) -> bool:
 
     Logs hold junk bytes, and one run of NUL where a rotation truncated them under the writer, so neither alone counts.
     """
-    if _BINARY_MAGIC.match(head):
+    if head.startswith(_BINARY_MAGICS) or (head[7:10] == b'\0{"' and head[0]):  # the last: safetensors
         return True
     if not head or _named_like_log(name):
         return False
@@ -721,7 +731,7 @@ def _pax(data: bytes) -> dict[bytes, bytes]:
         digits = data[at : at + 8].partition(b" ")[0]
         length = int(digits) if digits.isdigit() else 0
         key, equals, value = data[at + len(digits) + 1 : at + length - 1].partition(b"=")
-        if not equals:
+        if not equals or length <= len(digits):  # a length of 0 would not move on
             break
         found[key] = value
         at += length
@@ -1026,7 +1036,7 @@ class _Run:
                 if not self._is_new(os.stat(folder)):
                     self.repeats += folder == top
                     continue
-                in_cache = in_cache or bool(_CACHE_DIR.match(os.path.basename(folder)))
+                in_cache = in_cache or os.path.basename(folder).startswith(_CACHE_DIRS)
                 with os.scandir(folder) as entries:
                     for entry in entries:
                         link = entry.is_symlink()
@@ -1107,7 +1117,7 @@ class _Run:
                 yield self._too_deep(name)
                 return
             layers += (kind,)
-            bare = _PACKED_NAME.sub("", bare)
+            bare = bare[: -len(kind) - 1] if bare.lower().endswith("." + kind) else bare
             pipe = pipe.through(kind, self.limits)
         if pipe.error is not None and not head:
             yield problem(name, pipe.error)
@@ -1161,7 +1171,7 @@ class _Run:
                 if not self._may_look():
                     yield self.too_many(name)
                     return
-                in_cache = any(_CACHE_DIR.match(part) for part in parts[:-1])
+                in_cache = any(part.startswith(_CACHE_DIRS) for part in parts[:-1])
                 folders_out = any(part != ".." and _passed_over(part, False) for part in parts[:-1])
                 if not parts or folders_out or _passed_over(parts[-1], in_cache):
                     continue

@@ -93,6 +93,8 @@ def _label_lines(texts: Sequence[str]) -> list[str]:
     digits = str.maketrans("123456789", "000000000")
     shapes = "\n".join(texts).translate(digits).split("\n") if len(texts) > 64 else texts
     labels: list[str] = []
+    if len(shapes) != len(texts):  # a decoder made a line end out of junk
+        shapes = texts
     for text, shape in zip(texts, shapes, strict=True):
         found = known.get(shape)
         if found is None:
@@ -428,7 +430,7 @@ def _labeller() -> Callable[[str], str]:
     csv_row = re.compile(r"[^,]{0,200}(?:,[^,]{0,200})+$")
     csv_numbers = re.compile(r"[\w.\"-]*(?:, ?[\w.+\"/-]*)+$")
     json_line = re.compile(r"[\[{]\s*(?:$|[\"\[{}\]]|//|#)|\"[^\"]{0,200}\"\s*:|[\]}][\]}, ]*$")
-    inner = re.compile(r"\"(?:log|message|msg)\"\s*:\s*\"((?:[^\"\\]|\\.){0,1800})")
+    inner = re.compile(r"\"(?:log|message|msg)\"\s*:\s*\"((?:[^\"\\]|\\.){0,900})")
     value = r"[\w(\[{\"'-]"
     py_line = re.compile(
         r"import [\w.]+(?: as \w+)?(?:, [\w., ]+)?(?:\s*#.*)?$|from [\w.]+ import [\w(*]|(?:async )?def \w+\("
@@ -451,7 +453,7 @@ def _labeller() -> Callable[[str], str]:
         r"#{2,6} \S|#{1,6} [^\x00-\x7f]|\*\*[^*]{1,80}\*\*[:：]?$|</?details>|<summary>|- \[[ xX]\] "
         r"|(?:[A-Z][\w']+|I) (?:[a-z']+[, ]){5,}"
     )
-    cjk = re.compile(r"[\u4e00-\u9fff]")
+    cjk = re.compile("[\u4e00-\u9fff]")
     loading = ("load", "map", "download", "token", "fetch", "shard", "captur", "convert")
 
     def has_profile_column(text: str) -> bool:

@@ -17,58 +17,25 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from doctor import cache
-from doctor.rulebase import Clause, RuleBase
+from doctor.rulebase import RuleBase
+from doctor.scan.anchors import SPECIALS
 
 Hit = tuple[int, int]
 """(offset just behind the match, anchor id)"""
 
-STEP_PATTERNS = (
-    rb"step:\[ *\d+/",
-    rb"step:? ?\[?\d+\]?,? ?loss is ",
-    rb"iteration +\d+/ *\d+ \|",
-    rb"'loss': '?[\d.na]",
-    rb"^iter \d+: loss ",
-    rb"(?i)\b(global[_ ])?step:? *\[?\d+(/\d+)?\]?,.{0,60}loss",
-    rb"(?i)\bepoch:? *\[?\d+.{0,60}\bloss:? ",
-)
-"""A rank that prints one of these after a failure has gone on training."""
-
-ERROR_PATTERNS = (
-    rb"\[ERROR\]",
-    rb"\[CRITICAL\]",
-    rb"Traceback \(most recent call last\)",
-    rb"\b\w+(Error|Exception)\b:? ",
-    rb"(Error|Exception|Interrupt|Exit)$",
-    rb"\bERROR\b",
-    rb"\bFATAL\b",
-    rb"[Ss]egmentation fault",
-    rb"Aborted \(core dumped\)",
-    rb"Killed$",
-    rb"Bus error",
-    rb"\b(error|ERR)(:| code| is)",
-    rb"(?i)\bfailed\b",
-)
-"""What a failure looks like when no rule knows it."""
-
-CODE_PATTERNS = (
-    rb"\b[EW][A-Z0-9]\d{4}(:|\[PID|\):)",
-    rb"(?i)\b(ret|ret_?code|error ?code|err_?code|error_code|error)( is)?[ =:\[(]{1,3}(0x[0-9a-f]{6,8}|[1-5]\d{5})\b",
-)
-"""Where an error code of the catalogue may stand; a bare six-digit number is a step or a pid."""
-
-META_PATTERNS = (rb"rank id: ?\d+",)
-
-SPECIALS = (("step", STEP_PATTERNS), ("error", ERROR_PATTERNS), ("code", CODE_PATTERNS), ("meta", META_PATTERNS))
-
-
 class Anchors(NamedTuple):
-    """Patterns to look for. ``rules[aid]`` are positions in the rules base, ``special[aid]`` a name or ''."""
+    """Patterns to look for. ``kinds[aid]`` is LITERAL, FOLDED (caseless literal) or REGEX; ``rules[aid]`` are positions
+    in the rules base; ``special[aid]`` names an anchor of the scanner's own, else it is empty."""
 
     patterns: tuple[bytes, ...]
-    literal: tuple[bool, ...]
+    kinds: tuple[int, ...]
     rules: tuple[tuple[int, ...], ...]
     special: tuple[str, ...]
+    confirm: tuple[re.Pattern[str] | None, ...]
     key: str
+
+
+LITERAL, FOLDED, REGEX = range(3)
 
 
 def encodings(text: str) -> tuple[bytes, ...]:
@@ -78,29 +45,15 @@ def encodings(text: str) -> tuple[bytes, ...]:
 
 
 def anchors_of(base: RuleBase) -> Anchors:
-    """All anchors of a rules base, equal patterns merged."""
-    table: dict[tuple[bool, bytes], list[int]] = {}
-    for position, rule in enumerate(base.rules):
-        if rule.log is None:
-            continue
-        clauses: tuple[Clause, ...] = rule.log.any or rule.log.every[:1]
-        for clause in clauses:
-            text = clause.literal if clause.literal is not None else clause.regex
-            assert text is not None
-            for data in encodings(text):
-                rows = table.setdefault((clause.literal is not None, data), [])
-                if position not in rows:
-                    rows.append(position)
-    patterns = [data for _, data in table]
-    literal = [is_literal for is_literal, _ in table]
-    rules = [tuple(rows) for rows in table.values()]
-    special = [""] * len(patterns)
-    for name, extra in SPECIALS:
-        patterns += extra
-        literal += [False] * len(extra)
-        rules += [()] * len(extra)
-        special += [name] * len(extra)
-    return Anchors(tuple(patterns), tuple(literal), tuple(rules), tuple(special), base.key)
+    """All anchors of a rules base with those of the scanner itself."""
+    rows: list[tuple[bytes, int, tuple[int, ...], str, re.Pattern[str] | None]] = []
+    for text, regex, fold, rules in base.anchors:
+        for data in encodings(text):
+            rows.append((data, REGEX if regex else FOLDED if fold else LITERAL, tuple(rules), "", None))
+    for special in SPECIALS:
+        rows.append((special.pattern, REGEX if special.regex else LITERAL, (), special.name, special.confirm))
+    patterns, kinds, positions, names, confirm = zip(*rows, strict=True)
+    return Anchors(patterns, kinds, positions, names, confirm, base.key)
 
 
 class Stream(Protocol):
@@ -123,8 +76,9 @@ class Engine(Protocol):
     def stream(self) -> Stream: ...
 
 
-def _hs_expression(pattern: bytes, is_literal: bool) -> bytes:
-    return re.escape(pattern) if is_literal else pattern
+def _expression(pattern: bytes, kind: int) -> bytes:
+    """An anchor as a regular expression."""
+    return pattern if kind == REGEX else re.escape(pattern)
 
 
 class HyperscanEngine:
@@ -135,8 +89,8 @@ class HyperscanEngine:
     def __init__(self, anchors: Anchors) -> None:
         import hyperscan as hs
 
-        self._hs = hs
-        library = f"{hs._version.__version__}-{os.uname().machine}"
+        self._hs: Any = hs
+        library = f"{self._hs.__version__}-{os.uname().machine}"
         name = f"hs-{anchors.key}-{library}.bin"
         self._db = None
         blob = cache.read(name)
@@ -150,10 +104,10 @@ class HyperscanEngine:
             self._db = hs.Database(mode=hs.HS_MODE_STREAM)
             try:
                 self._db.compile(
-                    expressions=[_hs_expression(p, lit) for p, lit in zip(anchors.patterns, anchors.literal, strict=True)],
+                    expressions=[_expression(p, kind) for p, kind in zip(anchors.patterns, anchors.kinds, strict=True)],
                     ids=list(range(len(anchors.patterns))),
                     elements=len(anchors.patterns),
-                    flags=[0 if lit else hs.HS_FLAG_MULTILINE for lit in anchors.literal],
+                    flags=[(0, hs.HS_FLAG_CASELESS, hs.HS_FLAG_MULTILINE)[kind] for kind in anchors.kinds],
                 )
             except hs.error as error:
                 raise ValueError(f"Hyperscan does not take the rules: {error}") from None
@@ -259,11 +213,11 @@ class Re2Engine:
         options.max_mem = 512 << 20
         self._set = re2.Set.SearchSet(options)
         self._find: list[Any] = []
-        for pattern, is_literal in zip(anchors.patterns, anchors.literal, strict=True):
+        for pattern, kind in zip(anchors.patterns, anchors.kinds, strict=True):
             text = pattern.decode("latin-1")
-            source = re2.escape(text) if is_literal else "(?m)" + text
+            source = ("(?m)" + text) if kind == REGEX else ("(?i)" if kind == FOLDED else "") + re2.escape(text)
             self._set.Add(source)
-            self._find.append(pattern if is_literal else re2.compile(source, options))
+            self._find.append(pattern if kind == LITERAL else re2.compile(source, options))
         self._set.Compile()
 
     def stream(self) -> Stream:
@@ -282,25 +236,28 @@ class Re2Engine:
 
 
 class PythonEngine:
-    """The last engine: nothing but the standard library. A required literal keeps most regexes from running."""
+    """The last engine: nothing but the standard library; exact and slow."""
 
     name = "python"
 
     def __init__(self, anchors: Anchors) -> None:
-        self._rows: list[tuple[bytes | None, Any]] = []
-        for pattern, is_literal in zip(anchors.patterns, anchors.literal, strict=True):
-            if is_literal:
-                self._rows.append((pattern, None))
+        self._rows: list[tuple[bytes | None, bool, Any]] = []
+        for pattern, kind in zip(anchors.patterns, anchors.kinds, strict=True):
+            if kind == LITERAL:
+                self._rows.append((pattern, False, None))
+            elif kind == FOLDED:
+                self._rows.append((pattern.lower(), True, re.compile(re.escape(pattern), re.IGNORECASE)))
             else:
-                self._rows.append((required_literal(pattern), re.compile(pattern, re.MULTILINE)))
+                self._rows.append((None, False, re.compile(pattern, re.MULTILINE)))
 
     def stream(self) -> Stream:
         return _LineChunks(1 << 16, self._chunk)
 
     def _chunk(self, data: bytes, base: int) -> list[Hit]:
         hits: list[Hit] = []
-        for aid, (needed, regex) in enumerate(self._rows):
-            if needed is not None and needed not in data:
+        lower = data.lower()
+        for aid, (needed, fold, regex) in enumerate(self._rows):
+            if needed is not None and needed not in (lower if fold else data):
                 continue
             if regex is None:
                 assert needed is not None
@@ -309,40 +266,6 @@ class PythonEngine:
                 hits += [(base + m.end(), aid) for m in regex.finditer(data)]
         hits.sort()
         return hits
-
-
-def required_literal(pattern: bytes) -> bytes | None:
-    """The longest run of plain bytes that every match of ``pattern`` holds, None if there is none of 3 or more."""
-    from re import _constants as c  # type: ignore[attr-defined]
-    from re import _parser as p  # type: ignore[attr-defined]
-
-    tree = p.parse(pattern, re.MULTILINE)
-    if tree.state.flags & re.IGNORECASE:
-        return None
-    best, run = b"", bytearray()
-
-    def walk(items: Any) -> None:
-        nonlocal best, run
-        for op, arg in items:
-            if op is c.LITERAL and arg < 256:
-                run.append(arg)
-                continue
-            if op is c.AT:
-                continue
-            if op is c.SUBPATTERN:
-                if arg[1] & re.IGNORECASE:
-                    best, run = max(best, bytes(run), key=len), bytearray()
-                    continue
-                walk(arg[3])
-                continue
-            best, run = max(best, bytes(run), key=len), bytearray()
-            if op in (c.MAX_REPEAT, c.MIN_REPEAT) and arg[0] >= 1:
-                walk(arg[2])
-                best, run = max(best, bytes(run), key=len), bytearray()
-        best = max(best, bytes(run), key=len)
-
-    walk(tree)
-    return best if len(best) >= 3 else None
 
 
 def engine_for(base: RuleBase, prefer: str = "") -> Engine:

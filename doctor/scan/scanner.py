@@ -7,6 +7,7 @@ the chunk behind it has been read, so that a block can reach over a chunk's end.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
@@ -95,6 +96,15 @@ class Window:
             at += len(part)
         return out[0] if len(out) == 1 else b"".join(out)
 
+    def same_line(self, first: int, second: int) -> bool:
+        """Whether no newline stands between two offsets (False if they are not in one chunk)."""
+        at = self.base
+        for part in self.parts:
+            if at <= first and second <= at + len(part):
+                return part.find(b"\n", first - at, second - at) < 0
+            at += len(part)
+        return False
+
     def line_start(self, pos: int) -> int:
         """Offset behind the last newline before ``pos``, or of the oldest byte at hand."""
         at = self.end
@@ -135,18 +145,39 @@ class Patterns:
             found = self._compiled[regex] = re.compile(regex, re.MULTILINE)
         return found
 
-    def clause(self, clause: Clause, text: str, near: int = 0) -> dict[str, str] | None:
-        """Captures of a clause in a text, None if it does not match. Of several matches the first at or behind
-        ``near`` counts, else the first."""
+    def clause(self, clause: Clause, text: str, near: int = 0) -> tuple[dict[str, str], int] | None:
+        """(captures, position) of a clause in a text, None if it does not match. Of several matches the first at or
+        behind ``near`` counts, else the first."""
+        at = -1
         if clause.literal is not None:
-            if clause.literal not in text:
+            at = text.find(clause.literal, near)
+            if at < 0:
+                at = text.find(clause.literal)
+            if at < 0:
                 return None
             if clause.regex is None:
-                return {}
+                return {}, at
         assert clause.regex is not None
         pattern = self.get(clause.regex)
         found = (pattern.search(text, near) if near else None) or pattern.search(text)
-        return {k: v for k, v in found.groupdict().items() if v is not None} if found else None
+        if found is None:
+            return None
+        return {k: v for k, v in found.groupdict().items() if v is not None}, found.start()
+
+
+class _Unit(NamedTuple):
+    """A record or block: its text, where the looked-at line begins in it, and (text offset, start, stop) of lines."""
+
+    text: str
+    near: int
+    lines: tuple[tuple[int, int, int], ...]
+
+    def line_at(self, offset: int) -> tuple[int, int, str]:
+        """(start, stop) in the source and text of the line that holds a text offset."""
+        n = max(0, bisect_right(self.lines, (offset, 1 << 62, 1 << 62)) - 1)
+        at, start, stop = self.lines[n]
+        end = self.lines[n + 1][0] - 1 if n + 1 < len(self.lines) else len(self.text)
+        return start, stop, self.text[at:end]
 
 
 class Matcher:
@@ -157,12 +188,12 @@ class Matcher:
         self.anchors: Anchors = anchors_of(base)
         self.engine = engine_for(base, engine) if isinstance(engine, str) else engine
         self.patterns = Patterns()
-        self.special = {n: name for n, name in enumerate(self.anchors.special) if name}
-        self.steps = frozenset(n for n, name in self.special.items() if name == "step")
+        self.steps = frozenset(n for n, name in enumerate(self.anchors.special) if name == "step")
+        self.weak = frozenset(n for n, name in enumerate(self.anchors.special) if name == "weak")
         self.quiet = frozenset(
             n
             for n, rows in enumerate(self.anchors.rules)
-            if not any(_takes_info(base.rules[r].log) for r in rows) and self.anchors.special[n] != "meta"
+            if not any(_takes_info(base.rules[r].log) for r in rows) and self.anchors.special[n] not in ("meta", "weak")
         )
         """anchors that mean nothing on an INFO or DEBUG line"""
         self._codes: dict[str, Any] | None = None
@@ -236,7 +267,7 @@ class Scanner:
         self._pids: dict[int, None] = {}
         self._times: list[float | None] = [None, None]
         self._head = b""
-        self._record: tuple[int, int, str] | None = None  # (start, end, level) of the record last looked at
+        self._block_seen: dict[str, int] = {}
         self._ends_with_newline = True
 
     # ------------------------------------------------------------------ input
@@ -325,17 +356,25 @@ class Scanner:
     def _judge(self, limit: int, *, final: bool = False) -> None:
         """Judge the waiting hits that end at or before ``limit``, line by line. A line that reaches over the limit
         waits for its rest, unless it is longer than a chunk."""
-        window, steps = self._window, self.matcher.steps
+        window, steps, weak = self._window, self.matcher.steps, self.matcher.weak
         waiting = self._waiting
         line_stop = -1
         start = 0
         anchors: dict[int, int] = {}
         done = 0
+        last_step = self._last_step
         for end, aid in waiting:
             if end > limit:
                 break
             done += 1
+            if aid in steps:
+                # the bulk of all hits in a training log: no look at the line
+                self._steps += 1
+                last_step = end
+                continue
             if end - 1 >= line_stop:
+                if aid in weak and end - last_step < 160 and window.same_line(last_step, end):
+                    continue
                 if anchors:
                     self._line(start, line_stop, anchors)
                     anchors = {}
@@ -344,14 +383,12 @@ class Scanner:
                 if line_stop >= limit and not final and line_stop - start < CHUNK:
                     done -= 1
                     break
-            if aid in steps:
-                if self._last_step < start or not self._steps:
-                    self._steps += 1
-                    self._last_step = max(start, 1)
-            elif aid not in anchors:
+            if aid not in anchors:
                 anchors[aid] = end
+            self._last_step = last_step
         if anchors:
             self._line(start, line_stop, anchors)
+        self._last_step = max(last_step, self._last_step)
         del waiting[:done]
 
     def _line(self, start: int, stop: int, anchors: dict[int, int]) -> None:
@@ -371,8 +408,14 @@ class Scanner:
         for aid in anchors:
             for position in matcher.anchors.rules[aid]:
                 wanted[position] = None
-            if matcher.anchors.special[aid]:
-                specials.add(matcher.anchors.special[aid])
+            name = matcher.anchors.special[aid]
+            if name and name not in specials:
+                confirm = matcher.anchors.confirm[aid]
+                if confirm is None or confirm.search(text):
+                    specials.add(name)
+        if "weak" in specials and self._last_step < start:
+            self._steps += 1
+            self._last_step = max(start, 1)
         if "meta" in specials:
             self._meta(text)
         if not wanted and not specials & {"error", "code"}:
@@ -381,8 +424,8 @@ class Scanner:
             head = self._record_head(start)
             level = head.level if head else ""
         hit = False
-        block: str | None = None
-        message: str | None = None
+        block: _Unit | None = None
+        message: _Unit | None = None
         rules = matcher.base.rules
         for position in wanted:
             rule = rules[position]
@@ -393,56 +436,60 @@ class Scanner:
             if self._counts.get(rule.id, 0) >= JUDGE_AT_MOST:
                 hit = True
                 continue
-            unit = text
-            if log.unit == "block" or log.lines or log.seconds or log.scope == "run":
-                if block is None:
-                    block = self._block(start, stop, whole=True)
-                unit = block
+            unit: _Unit | None = None
+            if log.lines or log.seconds:
+                unit = self._span(start, stop, log.lines or BLOCK_LINES, log.seconds, head)
+            elif log.unit == "block":
+                unit = block = block or self._block(start, stop, whole=True)
             elif log.unit == "message":
-                if message is None:
-                    message = self._block(start, stop, whole=False)
-                unit = message
-            args = self._confirm(rule, log, text, unit)
-            if args is not None:
-                hit = True
+                unit = message = message or self._block(start, stop, whole=False)
+            found = self._confirm(rule, log, text, unit)
+            if found is None:
+                continue
+            hit = True
+            args, at = found
+            if unit is None:
                 self._keep(rule.id, start, stop, text, args, level, head, stripped, log.after)
+                continue
+            # the evidence is the line where the match begins, and a block is evidence once
+            first, last, line = unit.line_at(at)
+            if self._block_seen.get(rule.id) != first:
+                self._block_seen[rule.id] = first
+                self._keep(rule.id, first, last, line, args, level, head, stripped, log.after)
         quiet = level in ("INFO", "DEBUG", "EVENT")
         if "code" in specials and not quiet:
             self._code(start, stop, text, level, head, stripped)
         if "error" in specials and not hit and not quiet:
             self._error(start, stop, text, level, head, stripped)
 
-    def _confirm(self, rule: Rule, log: LogSpec, line: str, unit: str) -> dict[str, str] | None:
-        """Captures if the rule holds at this line, else None."""
+    def _confirm(
+        self, rule: Rule, log: LogSpec, line: str, unit: _Unit | None
+    ) -> tuple[dict[str, str], int] | None:
+        """(captures, where the match begins in the unit) if the rule holds at this line, else None."""
         patterns = self.matcher.patterns
-        near = unit.find(line) if unit is not line else 0
-        args: dict[str, str] | None = None
-        if log.any:
-            for clause in log.any:
-                if unit is not line and clause.literal is not None and clause.literal not in line:
-                    continue
-                found = patterns.clause(clause, unit, max(near, 0))
-                if found is not None and (args is None or len(found) > len(args)):
-                    args = found
-                    if not log.calc:
-                        break
-                if found is not None and log.calc and holds(log.calc, found):
-                    args = found
-                    break
-            if args is None:
-                return None
-        args = args or {}
+        text = unit.text if unit else line
+        near = unit.near if unit else 0
+        best: tuple[dict[str, str], int] | None = None
+        for clause in log.any:
+            found = patterns.clause(clause, text, near)
+            if found is None or (log.calc and not holds(log.calc, found[0]) and log.any[-1] is not clause):
+                continue
+            best = found
+            break
+        if log.any and best is None:
+            return None
+        args, at = best or ({}, near)
         for clause in log.every:
-            found = patterns.clause(clause, unit, 0)
+            found = patterns.clause(clause, text, 0)
             if found is None:
                 return None
-            args = {**found, **args}
+            args = {**found[0], **args}
         for clause in log.never:
-            if patterns.clause(clause, unit) is not None:
+            if patterns.clause(clause, text) is not None:
                 return None
         if log.calc and not holds(log.calc, args):
             return None
-        return args
+        return args, at
 
     # --------------------------------------------------------------- keeping
 
@@ -530,8 +577,6 @@ class Scanner:
 
     def _record_head(self, start: int) -> records.Head | None:
         """The head of the record that the line at ``start`` continues."""
-        if self._record and self._record[0] <= start < self._record[1]:
-            return records.Head(self._record[2], None, None, None, None) if self._record[2] else None
         for n, (_, text) in enumerate(self._lines_back(start)):
             if n >= 60 or records.is_traceback(text) or records.cann_head(text):
                 return None
@@ -541,7 +586,32 @@ class Scanner:
                 return head if head.level not in ("INFO", "DEBUG", "EVENT", "") else None
         return None
 
-    def _block(self, start: int, stop: int, *, whole: bool) -> str:
+    def _span(self, start: int, stop: int, lines: int, seconds: int, head: records.Head | None) -> _Unit:
+        """Up to ``lines`` lines around a line, whatever records they belong to; with ``seconds`` only lines whose
+        record is that near in time (lines without a time go with their neighbours)."""
+        window = self._window
+        around: list[tuple[int, int, str]] = []
+        for n, (offset, text) in enumerate(self._lines_back(start)):
+            if n >= lines or _far(text, head, seconds):
+                break
+            around.insert(0, (offset, window.line_end(offset), text))
+        here = len(around)
+        around.append((start, stop, records.strip(records.visible(window.slice(start, stop))).text))
+        at = stop + 1
+        while at < window.end and len(around) <= here + lines and at - stop < BLOCK_BYTES:
+            line_end = window.line_end(at)
+            text = records.strip(records.visible(window.slice(at, line_end))).text
+            if _far(text, head, seconds):
+                break
+            around.append((at, line_end, text))
+            at = line_end + 1
+        spans, used = [], 0
+        for offset, line_end, text in around:
+            spans.append((used, offset, line_end))
+            used += len(text) + 1
+        return _Unit("\n".join(t for _, _, t in around), spans[here][0], tuple(spans))
+
+    def _block(self, start: int, stop: int, *, whole: bool) -> _Unit:
         """The record around a line; ``whole``: also the tracebacks and CANN blocks chained to it."""
         window = self._window
         first = start
@@ -555,18 +625,29 @@ class Scanner:
                     first = offset
                     break
                 first = offset
-        lines: list[str] = []
-        at = first
-        used = 0
-        while at < window.end and len(lines) < 2 * BLOCK_LINES and used < 2 * BLOCK_BYTES:
+        texts: list[str] = []
+        spans: list[tuple[int, int, int]] = []
+        at, used, near = first, 0, 0
+        while at < window.end and len(texts) < 2 * BLOCK_LINES and at - first < 2 * BLOCK_BYTES:
             line_end = window.line_end(at)
             line = records.strip(records.visible(window.slice(at, line_end))).text
             if at > start and (records.head_of(line) or (not whole and records.is_traceback(line))):
                 break
-            lines.append(line)
-            used += line_end - at + 1
+            if at <= start:
+                near = used
+            texts.append(line)
+            spans.append((used, at, line_end))
+            used += len(line) + 1
             at = line_end + 1
-        return "\n".join(lines)
+        return _Unit("\n".join(texts), near, tuple(spans) or ((0, start, stop),))
+
+
+def _far(text: str, head: records.Head | None, seconds: int) -> bool:
+    """Whether a line's own time is further than ``seconds`` from that of a record."""
+    if not seconds or head is None or head.seconds is None:
+        return False
+    own = records.head_of(text)
+    return own is not None and own.seconds is not None and abs(own.seconds - head.seconds) > seconds
 
 
 def _around(raw: bytes, start: int, anchors: dict[int, int]) -> bytes:

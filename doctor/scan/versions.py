@@ -35,7 +35,7 @@ _WORDS = (
 
 class _Patterns(NamedTuple):
     example: Callable[..., str]
-    sure: tuple[tuple[str, "re.Pattern[str]"], ...]
+    sure: tuple[tuple[str, str, "re.Pattern[str]"], ...]  # key, a word without which the pattern cannot match, pattern
     stated: tuple[tuple[str, tuple[str, ...], "re.Pattern[str]"], ...]
     wanted: "re.Pattern[str]"
     conflict: "re.Pattern[str]"
@@ -61,29 +61,36 @@ def _patterns() -> _Patterns:
         example=re.compile(r"(?i)\((?:e\.?g\.?|eg|for example|例如|比如|如)[^)]{0,120}\)").sub,
         # Forms that a tool prints about what it found; they hold even where the line goes on about requirements.
         sure=(
-            ("version.cann", re.compile(r"(?i)\[CANN_VERSION ?: ?" + number + r"\]")),
-            ("version.cann", re.compile(r"(?i)/ascend-toolkit/" + number + r"(?:/|$)")),
-            ("version.cann", re.compile(r"(?i)_running_version=\[[\w.]{1,40}:" + number + r"\]")),
-            ("version.cann", re.compile(r"(?i)Ascend-cann-(?:toolkit|nnae|nnrt|kernels\w*)[_-]" + number + r"_linux")),
+            ("version.cann", "cann_version", re.compile(r"(?i)\[CANN_VERSION ?: ?" + number + r"\]")),
+            ("version.cann", "/ascend-toolkit/", re.compile(r"(?i)/ascend-toolkit/" + number + r"(?:/|$)")),
+            ("version.cann", "_running_version", re.compile(r"(?i)_running_version=\[[\w.]{1,40}:" + number + r"\]")),
             (
                 "version.cann",
+                "ascend-cann-",
+                re.compile(r"(?i)Ascend-cann-(?:toolkit|nnae|nnrt|kernels\w*)[_-]" + number + r"_linux"),
+            ),
+            (
+                "version.cann",
+                "/ascend/",
                 re.compile(
                     r"(?i)/Ascend/(?:cann-)?" + number + r"/(?:opp|toolkit|compiler|runtime|fwkacllib|\w+-linux)"
                 ),
             ),
-            ("version.python", re.compile(r"/python(3\.\d{1,2})/(?:site|dist)-packages")),
-            ("version.python", re.compile(r"python(3\.\d{1,2}(?:\.\d{1,2})?)/lib/python3")),
-            ("version.driver", re.compile(r"(?i)npu-driver_" + number + r"_linux")),
-            ("version.firmware", re.compile(r"(?i)npu-firmware_" + number + r"\.run")),
+            ("version.python", "-packages", re.compile(r"/python(3\.\d{1,2})/(?:site|dist)-packages")),
+            ("version.python", "/lib/python3", re.compile(r"python(3\.\d{1,2}(?:\.\d{1,2})?)/lib/python3")),
+            ("version.driver", "npu-driver_", re.compile(r"(?i)npu-driver_" + number + r"_linux")),
+            ("version.firmware", "npu-firmware_", re.compile(r"(?i)npu-firmware_" + number + r"\.run")),
             (
                 "version.mindspore",
+                "mindspore version",
                 re.compile(r"(?i)MindSpore version " + number + r" and .{0,120}(?:does not match|version)"),
             ),
-            ("version.mindspore", re.compile(r"^(?:ERROR: )?mindspore " + number + r" requires ")),
-            ("version.numpy", re.compile(r"but you have numpy " + number + r" which")),
-            ("version.torch", re.compile(r"but you have torch " + number + r" which")),
+            ("version.mindspore", "requires", re.compile(r"^(?:ERROR: )?mindspore " + number + r" requires ")),
+            ("version.numpy", "but you have", re.compile(r"but you have numpy " + number + r" which")),
+            ("version.torch", "but you have", re.compile(r"but you have torch " + number + r" which")),
             (
                 "device.chip",
+                "current",
                 re.compile(r"(?i)current (?:device )?soc[ _]?versi\w{1,3} (?:is )?Ascend ?((?:910|310|950)\w{0,8})"),
             ),
         ),
@@ -176,11 +183,11 @@ def _mentions(lines: list[str]) -> Iterator[tuple[int, str, str]]:
 
 
 def _of_line(patterns: _Patterns, lines: list[str], at: int, line: str, low: str) -> Iterator[tuple[str, str]]:
-    for key, sure in patterns.sure:
-        hit = sure.search(line)
+    for key, word, sure in patterns.sure:
+        hit = sure.search(line) if word in low else None
         if hit:
             yield key, hit[1]
-    hit = patterns.arch.search(line)
+    hit = patterns.arch.search(line) if "64" in low else None
     if hit:
         yield "platform.arch", {"arm64": "aarch64", "amd64": "x86_64"}.get(hit[1], hit[1])
     if "version=" in low and "==" not in low:
@@ -210,14 +217,19 @@ def _of_line(patterns: _Patterns, lines: list[str], at: int, line: str, low: str
     if ".whl" in low or low.startswith("successfully installed"):
         yield from _installed(line)
         return
-    if patterns.wanted.search(line) or patterns.conflict.search(line):
-        return
-    text = patterns.example("", line.translate(_PUNCTUATION))
+    if "):2" in low and "version" not in low and "soc" not in low:
+        return  # the name in a MindSpore or CANN log line is that of the source file or process
+    text = line.translate(_PUNCTUATION) if not line.isascii() or any(mark in line for mark in "*`|\t") else line
+    if "(" in text:
+        text = patterns.example("", text)
+    stated: list[tuple[str, str]] = []
     for key, words, pattern in patterns.stated:
         if any(word in low for word in words):
             hit = pattern.search(text)
             if hit:
-                yield key, hit[1]
+                stated.append((key, hit[1]))
+    if stated and not patterns.wanted.search(line) and not patterns.conflict.search(line):
+        yield from stated
 
 
 # Full-width punctuation and Markdown around names and values.

@@ -1,0 +1,67 @@
+"""What every screen shares: texts in the language of the moment, translated key labels."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, cast
+
+from textual.binding import ActiveBinding
+from textual.screen import ModalScreen, Screen, ScreenResultType
+
+from doctor.i18n import texts, tr
+from doctor.render.safe import redact, safe
+
+if TYPE_CHECKING:
+    from doctor.tui.app import DoctorApp
+
+NARROW_BELOW = 100
+"""Columns from which panes stand side by side."""
+
+
+def ascii_only() -> bool:
+    """Whether marks and frames must do without Unicode."""
+    return bool(os.environ.get("DOCTOR_ASCII"))
+
+
+def outside(text: str) -> str:
+    """Text from a log or a file name for one line of the screen: harmless, secrets masked."""
+    return redact(safe(text))
+
+
+class TranslatedScreen(Screen[ScreenResultType]):
+    """A screen whose key labels are keys of the text tables; :meth:`retranslate` sets the rest."""
+
+    @property
+    def doctor(self) -> DoctorApp:
+        return cast("DoctorApp", self.app)
+
+    def tr(self, key: str, **values: Any) -> str:
+        """A text of this package; ``key`` without its prefix."""
+        return tr(self.doctor.lang, "tui." + key, **values)
+
+    @property
+    def active_bindings(self) -> dict[str, ActiveBinding]:
+        """The bindings of the moment with their labels in the language of the moment."""
+        from dataclasses import replace
+
+        words = texts(self.doctor.lang)
+        out = {}
+        for key, active in super().active_bindings.items():
+            # the palette's own key is the one binding that Textual names itself
+            name = "tui.key.palette" if active.binding.action == "command_palette" else active.binding.description
+            if name in words:
+                binding = replace(active.binding, description=words[name], tooltip="")
+                active = active._replace(binding=binding, tooltip="")
+            out[key] = active
+        return out
+
+    def retranslate(self) -> None:
+        """Set every text anew; called once at the start and after each change of language."""
+
+    def on_mount(self) -> None:
+        self.set_class(ascii_only(), "-ascii")
+        self.retranslate()
+
+
+class TranslatedModal(TranslatedScreen[ScreenResultType], ModalScreen[ScreenResultType]):
+    """A dialog."""

@@ -1,0 +1,51 @@
+"""The keys and what they do."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+
+from doctor import __version__
+from doctor.tui.base import TranslatedModal
+
+KEYS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
+    ("help.anywhere", (
+        ("Ctrl+P", "key.palette"), ("?  F1", "key.help"), ("o", "key.open"), ("k", "key.checks"),
+        ("l  F2", "key.language"), ("Esc", "key.back"), ("q  Ctrl+Q", "key.quit"),
+    )),
+    ("help.result", (
+        ("c", "key.copy"), ("s", "key.save"), ("z", "key.zoom"), ("Tab", "key.next_pane"), ("Enter", "key.enter"),
+    )),
+    ("help.log", (
+        ("/", "key.search"), ("n  N", "key.next_hit"), ("g  G", "key.ends"), ("← →", "key.sideways"), ("0  $", "key.line_ends"),
+    )),
+)  # fmt: skip
+
+
+class HelpScreen(TranslatedModal[None]):
+    """One table; any of the closing keys leaves."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,question_mark,f1,enter", "dismiss(None)", "tui.key.back"),
+    ]
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="dialog -tall"):
+            yield Static(id="help-text", markup=False)
+
+    def retranslate(self) -> None:
+        text = Text(f"MindSpore Doctor {__version__}\n", "bold")
+        text.append(self.tr("help.about") + "\n")
+        room = max(cell_len(key) for _, rows in KEYS for key, _ in rows) + 3
+        for title, rows in KEYS:
+            text.append(f"\n{self.tr(title)}\n", "bold")
+            for key, what in rows:
+                text.append(f"  {key}{' ' * (room - cell_len(key))}", "cyan")
+                text.append(f"{self.tr(what)}\n")
+        self.query_one("#help-text", Static).update(text)

@@ -1,0 +1,1 @@
+"""Widgets that are more than a line of text."""

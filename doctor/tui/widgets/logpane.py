@@ -1,0 +1,230 @@
+"""The log view with its title, its search line, and the threads that count and search large files."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.widgets import Input
+from textual.worker import get_current_worker
+
+from doctor.i18n import tr
+from doctor.model import Evidence
+from doctor.tui.base import outside
+from doctor.tui.document import Document, FileDocument, SnippetDocument, plain_file
+from doctor.tui.widgets.logview import LogView
+
+if TYPE_CHECKING:
+    from doctor.tui.app import DoctorApp
+
+AT_ONCE = 64
+"""Blocks (16 MiB) that are counted without a thread."""
+
+
+class SearchInput(Input):
+    """Escape gives up."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "tui.key.back", show=False)]
+
+    def action_close(self) -> None:
+        self.post_message(LogPane.SearchClosed())
+
+
+class LogPane(Vertical):
+    """A log beside the diagnoses. Messages from threads carry the document they are about; stale ones are dropped."""
+
+    ALLOW_MAXIMIZE = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "search", "tui.key.search"),
+        Binding("n", "again(True)", "tui.key.next_hit", show=False),
+        Binding("N", "again(False)", "tui.key.previous_hit", show=False),
+    ]
+
+    class SearchClosed(Message):
+        """The search line was left."""
+
+    class Counted(Message):
+        """More lines of a document are known."""
+
+        def __init__(self, document: Document) -> None:
+            super().__init__()
+            self.document = document
+
+    class Found(Message):
+        """A search has ended, at ``row`` or without a hit; ``round``: it went on at the other end."""
+
+        def __init__(self, document: Document, row: int | None, round: bool) -> None:
+            super().__init__()
+            self.document, self.row, self.round = document, row, round
+
+    def __init__(self, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.real_paths: dict[str, str] = {}
+        """source names that stand for another file, as ``<paste>`` does"""
+        self._documents: dict[str, FileDocument] = {}
+        self._evidence: Evidence | None = None
+        self._wanted: int | None = None
+        self._note = ""
+
+    def compose(self) -> ComposeResult:
+        yield LogView(id="logview")
+        yield SearchInput(id="search", compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one("#search").display = False
+        self._title()
+
+    def on_unmount(self) -> None:
+        for document in self._documents.values():
+            document.close()
+
+    @property
+    def view(self) -> LogView:
+        return self.query_one(LogView)
+
+    def _tr(self, key: str, **values: Any) -> str:
+        return tr(cast("DoctorApp", self.app).lang, "tui." + key, **values)
+
+    # ------------------------------------------------------------------ showing
+
+    def show(self, evidence: Evidence | None) -> None:
+        """Show the log an evidence comes from, its line marked; without a plain file, the lines kept with it."""
+        if evidence is None:
+            self._evidence, self._wanted = None, None
+            self.view.show(None)
+            self._title()
+            return
+        self._evidence, self._note = evidence, ""
+        document: Document | None = self._open(evidence.source)
+        if document is None:
+            document = SnippetDocument(evidence)
+        if document is not self.view.document:
+            self.view.show(document)
+        self._wanted = evidence.line - document.first if evidence.line > 0 else None
+        if isinstance(document, FileDocument) and not document.extend(AT_ONCE - len(document._before)):
+            self._count(document)
+        self._go()
+
+    def _open(self, source: str) -> FileDocument | None:
+        path = self.real_paths.get(source, source)
+        if path not in self._documents:
+            if not plain_file(path):
+                return None
+            try:
+                self._documents[path] = FileDocument(path)
+            except OSError:
+                return None
+        return self._documents[path]
+
+    def _go(self) -> None:
+        """Mark the wanted row as soon as it is known."""
+        document = self.view.document
+        if document is not None and self._wanted is not None and (document.complete or self._wanted < document.count - 1):
+            self.view.mark(min(self._wanted, max(0, document.count - 1)))
+            self._wanted = None
+        else:
+            self.view.resized()
+        self._title()
+
+    def retranslate(self) -> None:
+        self.query_one(SearchInput).placeholder = self._tr("log.search")
+        self._title()
+
+    def _title(self) -> None:
+        document, evidence = self.view.document, self._evidence
+        if document is None or evidence is None:
+            self.border_title = Text(self._tr("log.title"))
+            self.border_subtitle = Text(" ")
+            return
+        at = f":{evidence.line}" if evidence.line else ""
+        self.border_title = Text(outside(evidence.source) + at)
+        if isinstance(document, SnippetDocument):
+            state = self._tr("log.snippet")
+        elif document.complete:
+            state = self._tr("log.lines", lines=f"{document.count:,}")
+        else:
+            assert isinstance(document, FileDocument)
+            state = self._tr("log.counting", percent=document.counted * 100 // max(1, document.size))
+        self.border_subtitle = Text(f"{self._note}  {state}" if self._note else state)
+
+    @work(thread=True, exclusive=True, group="count", exit_on_error=False)
+    def _count(self, document: FileDocument) -> None:
+        worker = get_current_worker()
+        while not document.extend(AT_ONCE, lambda: worker.is_cancelled) and not worker.is_cancelled:
+            self.post_message(self.Counted(document))
+        self.post_message(self.Counted(document))
+
+    def on_log_pane_counted(self, message: LogPane.Counted) -> None:
+        if message.document is self.view.document:
+            self._go()
+
+    # ------------------------------------------------------------------ searching
+
+    def action_search(self) -> None:
+        """Open the search line."""
+        if self.view.document is None:
+            return
+        line = self.query_one(SearchInput)
+        line.display = True
+        line.focus()
+
+    def on_log_pane_search_closed(self) -> None:
+        self.query_one(SearchInput).display = False
+        self.view.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.on_log_pane_search_closed()
+        self.view.needle = event.value
+        self.action_again(True)
+
+    def action_again(self, forward: bool) -> None:
+        """The next or the previous hit."""
+        document, view = self.view.document, self.view
+        if document is None or not view.needle:
+            return
+        self._wanted = None
+        self._note = self._tr("log.searching")
+        self._title()
+        row = view.current_row() + 1 if forward else max(0, view.current_row())
+        self.run_worker(
+            partial(self._search, document, view.needle, row, forward),
+            thread=True, exclusive=True, group="search", exit_on_error=False,
+        )  # fmt: skip
+
+    def _search(self, document: Document, needle: str, row: int, forward: bool) -> None:
+        worker = get_current_worker()
+
+        def stop() -> bool:
+            return worker.is_cancelled
+
+        found = document.find(needle, row, forward, stop)
+        turned = found is None
+        if turned and not forward and isinstance(document, FileDocument):
+            while not document.extend(AT_ONCE, stop) and not stop():
+                pass
+        if turned:
+            found = document.find(needle, 0 if forward else document.count, forward, stop)
+        if not worker.is_cancelled:
+            self.post_message(self.Found(document, found, turned))
+
+    def on_log_pane_found(self, message: LogPane.Found) -> None:
+        if message.document is not self.view.document:
+            return
+        self._note = ""
+        if message.row is None:
+            self._note = self._tr("log.no_hit", text=outside(self.view.needle)[:40])
+        else:
+            self._note = self._tr("log.round") if message.round else ""
+            self.view.mark(message.row)
+            line = message.document.line(message.row).text
+            at = line.lower().find(self.view.needle.lower())
+            if at > self.view.size.width - 20:
+                self.view.scroll_to(x=max(0, at - 20), animate=False, immediate=True)
+        self._title()

@@ -1,0 +1,125 @@
+"""A log of any size by lines: only what is on the screen is read, cut and drawn."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from doctor.tui.document import Document, spans
+
+
+class LogView(ScrollView, can_focus=True):
+    """Lines with their numbers; one of them may be marked, and every hit of a search is."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "scroll_up", "", show=False),
+        Binding("down,j", "scroll_down", "", show=False),
+        Binding("left", "sideways(-8)", "", show=False),
+        Binding("right", "sideways(8)", "", show=False),
+        Binding("pageup,b", "page_up", "", show=False),
+        Binding("pagedown,space", "page_down", "", show=False),
+        Binding("home,g", "top", "tui.key.top", show=False),
+        Binding("end,G", "bottom", "tui.key.bottom", show=False),
+        Binding("0", "line_start", "", show=False),
+        Binding("dollar_sign", "line_end", "", show=False),
+    ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"log--text", "log--number", "log--mark", "log--hit"}
+
+    needle: reactive[str] = reactive("")
+
+    def __init__(self, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.document: Document | None = None
+        self.marked: int | None = None
+        """the marked row"""
+        self._widest = 0
+
+    def show(self, document: Document | None) -> None:
+        """Show another log from its beginning."""
+        self.document, self.marked, self._widest = document, None, 0
+        self.scroll_to(0, 0, animate=False, immediate=True)
+        self.resized()
+
+    def resized(self) -> None:
+        """The document has grown, or a wider line was seen."""
+        rows = self.document.count if self.document else 0
+        self.virtual_size = Size(self._widest + self._gutter(), rows)
+        self.refresh()
+
+    def _gutter(self) -> int:
+        document = self.document
+        return len(str(document.first + document.count)) + 3 if document else 0
+
+    def mark(self, row: int) -> None:
+        """Mark a row and bring it to a third of the height."""
+        self.marked = row
+        self.resized()
+        height = max(1, self.scrollable_content_region.height)
+        self.scroll_to(0, max(0, row - height // 3), animate=False, immediate=True)
+        self.refresh()
+
+    def current_row(self) -> int:
+        """Where a search starts: the marked row if it can be seen, else the first row that can."""
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        if self.marked is not None and top <= self.marked < top + height:
+            return self.marked
+        return top - 1
+
+    def watch_needle(self) -> None:
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        document, row = self.document, self.scroll_offset.y + y
+        base = self.get_component_rich_style("log--text")
+        if document is None or row >= document.count:
+            return Strip.blank(width, base)
+        line = document.line(row)
+        if line.cells > self._widest:
+            self._widest = line.cells
+            self.call_after_refresh(self.resized)
+        marked = row == self.marked
+        if marked:
+            base = self.get_component_rich_style("log--mark")
+        gutter = self._gutter()
+        number = f"{'>' if marked else ' '}{document.first + row:>{gutter - 3}}  "
+        text, first = line.crop(self.scroll_offset.x, max(0, width - gutter))
+        pieces = [Segment(number, base if marked else self.get_component_rich_style("log--number"))]
+        pieces += self._pieces(text, first, line.text, base)
+        return Strip(pieces).adjust_cell_length(width, base)
+
+    def _pieces(self, text: str, first: int, whole: str, base: Style) -> list[Segment]:
+        """The cropped text in segments, with the hits of the search in it."""
+        if not self.needle:
+            return [Segment(text, base)]
+        # hits that begin before the crop still reach into it
+        start = max(0, first - len(self.needle))
+        hit, out, at = self.get_component_rich_style("log--hit"), [], 0
+        for a, b in spans(whole[start : first + len(text)], self.needle):
+            a, b = max(at, a + start - first), b + start - first
+            if b > at:
+                out += [Segment(text[at:a], base), Segment(text[a:b], hit)]
+                at = b
+        return [*out, Segment(text[at:], base)]
+
+    def action_sideways(self, cells: int) -> None:
+        self.scroll_to(x=max(0, self.scroll_offset.x + cells), animate=False)
+
+    def action_top(self) -> None:
+        self.scroll_to(y=0, animate=False)
+
+    def action_bottom(self) -> None:
+        self.scroll_to(y=self.max_scroll_y, animate=False)
+
+    def action_line_start(self) -> None:
+        self.scroll_to(x=0, animate=False)
+
+    def action_line_end(self) -> None:
+        self.scroll_to(x=self.max_scroll_x, animate=False)
