@@ -10,6 +10,10 @@ def main() -> int:
 
         print(f"doctor {__version__}")
         return 0
+    import gc
+
+    # loading makes many objects and no garbage; collecting in between is a twentieth of a short call
+    gc.set_threshold(50_000, 20, 20)
     from doctor.cli import run
 
     return run(sys.argv[1:])

@@ -30,13 +30,23 @@ def read(name: str) -> bytes | None:
     if where is None:
         return None
     try:
-        with open(os.path.join(where, name), "rb") as file:
+        with open(os.path.join(where, name), "rb", buffering=0) as file:
             data = file.read()
     except OSError:
         return None
-    if len(data) < 4 or zlib.crc32(data[4:]) != int.from_bytes(data[:4], "little"):
+    if len(data) < 4 or zlib.crc32(memoryview(data)[4:]) != int.from_bytes(data[:4], "little"):
         return None
     return data[4:]
+
+
+KEEP = 4
+
+
+def _prune(where: str, kind: str) -> None:
+    """Leave the newest blobs of a kind; every change of the rules makes a new one."""
+    entries = [e for e in os.scandir(where) if e.name.startswith(kind + "-")]
+    for entry in sorted(entries, key=lambda e: -e.stat().st_mtime_ns)[KEEP:]:
+        os.unlink(entry.path)
 
 
 def write(name: str, blob: bytes) -> None:
@@ -51,6 +61,7 @@ def write(name: str, blob: bytes) -> None:
         with os.fdopen(fd, "wb") as file:
             file.write(zlib.crc32(blob).to_bytes(4, "little") + blob)
         os.replace(spare, path)
+        _prune(where, name.split("-", maxsplit=1)[0])
     except OSError:
         try:
             os.unlink(spare)

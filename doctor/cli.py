@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from doctor import __version__
 from doctor.i18n import LANGUAGES, default_language, tr
 
+if TYPE_CHECKING:
+    import argparse
+
 USAGE, OWN_FAILURE, INTERRUPTED = 2, 3, 130
 
 
-class Parser(argparse.ArgumentParser):
-    """Usage errors go to stderr in one line and end with 2."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"doctor: {message}\n(doctor --help)\n")
-
-
 def _common(parser: argparse.ArgumentParser, *, fail_on: bool = True) -> None:
+    import argparse
+
     parser.add_argument("--lang", choices=LANGUAGES, default=argparse.SUPPRESS, help="language of the texts")
     parser.add_argument("--no-color", action="store_true", default=argparse.SUPPRESS, help="no colours")
     parser.add_argument("--rules", metavar="DIR", help="another rules folder")
@@ -34,21 +31,28 @@ def _common(parser: argparse.ArgumentParser, *, fail_on: bool = True) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """The whole command line. Usage errors go to stderr in one line and end with 2."""
+    import argparse
+
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> Any:
+            self.exit(USAGE, f"doctor: {message}\n(doctor --help)\n")
+
+    engines = ("hyperscan", "re2", "python")
     top = Parser(prog="doctor", description="Diagnoses MindSpore training on Ascend NPUs.",
                  epilog="Without a command the screen (TUI) opens.")  # fmt: skip
     top.add_argument("--version", "-V", action="version", version=f"doctor {__version__}")
     top.add_argument("--lang", choices=LANGUAGES, default=argparse.SUPPRESS)
     top.add_argument("--no-color", action="store_true", default=argparse.SUPPRESS)
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser, prog="doctor")
 
     diagnose = commands.add_parser("diagnose", help="name the root cause of failing logs")
     diagnose.add_argument("inputs", nargs="*", metavar="INPUT",
-                          help="files, folders, globs, archives, or - for stdin; nothing on a terminal: paste")  # fmt: skip
+                          help="files, folders, globs, archives, - for stdin; nothing on a terminal: paste")  # fmt: skip
     diagnose.add_argument("--all", action="store_true", help="show every finding, not one screen")
     diagnose.add_argument("--max-seconds", type=float, default=0.0, metavar="S", help="stop reading after this time")
     diagnose.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: as many as pay off)")
-    diagnose.add_argument("--engine", choices=("hyperscan", "re2", "python"), default="", help=argparse.SUPPRESS)
+    diagnose.add_argument("--engine", choices=engines, default="", help=argparse.SUPPRESS)
     _common(diagnose)
 
     demo = commands.add_parser("demo", help="diagnose the shipped sample run")
@@ -56,14 +60,15 @@ def parser() -> argparse.ArgumentParser:
     _common(demo)
 
     rules = commands.add_parser("rules", help="list, test and write rules")
-    actions = rules.add_subparsers(dest="action", metavar="list|test|new", required=True, parser_class=Parser)
+    actions = rules.add_subparsers(dest="action", metavar="list|test|new", required=True, parser_class=Parser,
+                                   prog="doctor rules")  # fmt: skip
     listing = actions.add_parser("list", help="all rules")
     listing.add_argument("--format", choices=("text", "json"), default="text")
     listing.add_argument("--only", action="append", default=[], metavar="GLOB", help="ids, topics or families")
     _common(listing, fail_on=False)
     test = actions.add_parser("test", help="run the examples in the rules")
     test.add_argument("paths", nargs="*", metavar="FILE", help="rule files or folders (default: all)")
-    test.add_argument("--engine", choices=("hyperscan", "re2", "python"), default="python")
+    test.add_argument("--engine", choices=engines, default="python")
     _common(test, fail_on=False)
     new = actions.add_parser("new", help="write a rule file to start from")
     new.add_argument("id", metavar="ID", help="a family and three digits, or a family for the next free number")
@@ -81,10 +86,21 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _parse(argv: Sequence[str]) -> Any:
+    """Arguments of a call. The plainest and most frequent one, ``diagnose FILE…``, is answered without argparse, whose
+    import and set-up would be a tenth of its time."""
+    if len(argv) > 1 and argv[0] == "diagnose" and not any(word.startswith("-") for word in argv[1:]):
+        from types import SimpleNamespace
+
+        return SimpleNamespace(command="diagnose", inputs=list(argv[1:]), all=False, max_seconds=0.0, jobs=0,
+                               engine="", rules=None, format="text", output=None, fail_on="error")  # fmt: skip
+    return parser().parse_args(argv)
+
+
 def run(argv: Sequence[str]) -> int:
     """Run one command; returns the exit code. A failure of the doctor's own ends in a saved report, code 3."""
     try:
-        args = parser().parse_args(argv)
+        args = _parse(argv)
     except SystemExit as end:
         return int(end.code or 0)
     lang = getattr(args, "lang", None) or default_language()

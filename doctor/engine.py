@@ -15,7 +15,7 @@ from doctor.scan import kinds
 from doctor.scan.inputs import Limits, Problem, Source, expand
 from doctor.scan.scanner import Matcher, Scanned, Scanner, plain_chunks, scan_stream
 
-SMALL = 1 << 20
+SMALL = 256 << 10
 """Inputs up to this size are split into segments as a whole; of larger ones only the head decides the kind."""
 
 PARALLEL_FROM = 48 << 20
@@ -62,6 +62,9 @@ class Options(NamedTuple):
     """called with (bytes done, bytes in all or 0, name of the input)"""
 
 
+DEFAULTS = Options()
+
+
 class _Job(NamedTuple):
     """A source with what its content was taken for."""
 
@@ -73,7 +76,7 @@ class _Job(NamedTuple):
     """the whole content if it is small"""
 
 
-def diagnose(inputs: Sequence[str], options: Options = Options(), *, paste: bytes | None = None) -> Report:
+def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes | None = None) -> Report:
     """Read every input and name the root cause.
 
     ``inputs`` are files, folders, globs, archives or ``-``; ``paste`` is text at hand, judged as one more input.
@@ -271,7 +274,7 @@ def _note(
         state, names = "empty", ("empty",)
     elif names == ("binary",):
         state, why = "unreadable", PROBLEM_TEXT["binary"]
-    elif not judged or names == ("npu_smi",) or names == ("hccn_tool",):
+    elif not judged or names in (("npu_smi",), ("hccn_tool",)):
         state, why = "not_judged", NOT_JUDGED
     elif scan.cancelled:
         state, why = "partial", PROBLEM_TEXT["time"]

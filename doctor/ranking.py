@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from doctor.model import CONFIDENCES, NOWHERE, Diagnosis, Evidence, Finding, Fix, Place, Text, Verdict
 from doctor.rulebase import Rule, RuleBase
+from doctor.scan.lazy import lazy
 from doctor.scan.scanner import Occurrence, Scanned
 from doctor.version import in_range
 
@@ -25,15 +26,15 @@ SURVIVES = ("numerics.", "perf.", "config.", "train.", "data.padding", "memory.h
 UNRECOGNISED = "RUN000"
 
 _RANK_IN_NAME = (
-    re.compile(r"worker[_-](\d{1,6})\.log"),
-    re.compile(r"(?:^|[/_.-])rank[_-]?(\d{1,6})(?=[/_.-]|$)"),
+    lazy(r"worker[_-](\d{1,6})\.log"),
+    lazy(r"(?:^|[/_.-])rank[_-]?(\d{1,6})(?=[/_.-]|$)"),
 )
-_PLOG_PID = re.compile(r"(?:plog|device)-(\d+)_\d+")
-_STRONG = re.compile(
+_PLOG_PID = lazy(r"(?:plog|device)-(\d+)_\d+")
+_STRONG = lazy(
     r"Traceback \(most recent call last\)|^\s*(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b:? |[Ss]egmentation fault"
     r"|Aborted \(core dumped\)|^Killed|Bus error|\[(?:ERROR|CRITICAL)\]|^FATAL|^ERROR\b"
 )
-_EXCEPTION = re.compile(r"^\s*(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b(?::|$)")
+_EXCEPTION = lazy(r"^\s*(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b(?::|$)")
 
 
 class Source(NamedTuple):
@@ -170,9 +171,16 @@ def groups_of(base: RuleBase, sources: Sequence[Source], facts: dict[str, Any]) 
     return groups
 
 
+def _code(base: RuleBase, rule_id: str) -> dict[str, Any]:
+    """The catalogue entry behind a CODE: finding."""
+    found = base.code(rule_id[5:])
+    assert found is not None
+    return found
+
+
 def _topic(base: RuleBase, rule_id: str) -> str:
     if rule_id.startswith("CODE:"):
-        return str(base.codes[rule_id[5:]]["topic"])
+        return str(_code(base, rule_id)["topic"])
     return base[rule_id].topic if rule_id in base else ""
 
 
@@ -212,7 +220,7 @@ def _causes(base: RuleBase, groups: Sequence[Group], timed: bool) -> list[_Cause
     for rule_id, members in by_rule.items():
         members.sort(key=lambda g: (g.recovered, *_moment(g, timed)))
         if rule_id.startswith("CODE:"):
-            code = base.codes[rule_id[5:]]
+            code = _code(base, rule_id)
             causes.append(_Cause(rule_id, code["topic"], code["severity"], code["role"], 5, tuple(members)))
         else:
             rule = base[rule_id]
@@ -316,7 +324,7 @@ def rank(
 
 
 def _role(base: RuleBase, rule_id: str) -> str:
-    return str(base.codes[rule_id[5:]]["role"]) if rule_id.startswith("CODE:") else base[rule_id].role
+    return str(_code(base, rule_id)["role"]) if rule_id.startswith("CODE:") else base[rule_id].role
 
 
 def _is_wrapper_code(base: RuleBase, diagnosis: Diagnosis) -> bool:
@@ -362,7 +370,7 @@ def _confidence(base: RuleBase, rule_id: str, facts: dict[str, Any]) -> str:
 
 def _finding(base: RuleBase, cause: _Cause, group: Group, facts: dict[str, Any]) -> Finding:
     if cause.rule.startswith("CODE:"):
-        code = base.codes[cause.rule[5:]]
+        code = _code(base, cause.rule)
         title: Text = {lang: f"{code['code']} {code['name']}".strip() for lang in ("zh", "en")}
     else:
         title = fill_both(base.whole(cause.rule)["title"], group.first.args)
@@ -392,7 +400,7 @@ def _diagnosis(
     own = findings[finding]
     fixes: tuple[Fix, ...] = ()
     if cause.rule.startswith("CODE:"):
-        code = base.codes[cause.rule[5:]]
+        code = _code(base, cause.rule)
         text = code["meaning"]
         ask: Text = code["next"] or {
             "zh": "目录里没有这个码的处理办法：请查看同一错误块中第一行有含义的文字，以及同一时刻各进程的日志。",
@@ -414,7 +422,12 @@ def _diagnosis(
     )  # fmt: skip
 
 
-_FIELD = re.compile(r"\{([a-z_][a-z0-9_]*)(\??)\}")
+_FIELD = lazy(r"\{([a-z_][a-z0-9_]*)(\??)\}")
+
+
+_EMPTY = lazy(r" ?[(（\[][ ,，:：=]{0,4}[)）\]]")
+_BLANKS = lazy(r"(?<=\S) {2,}")
+_LOOSE = lazy(r" ([,.;:，。；：])(?=\s|$)")
 
 
 def fill(template: str, args: dict[str, str]) -> str:
@@ -422,6 +435,8 @@ def fill(template: str, args: dict[str, str]) -> str:
 
     >>> fill("rank {rank} of {n?}", {"rank": "3"})
     'rank 3 of '
+    >>> fill("device {device?} ({why?}) failed", {})
+    'device failed'
     """
 
     def one(found: re.Match[str]) -> str:
@@ -431,7 +446,13 @@ def fill(template: str, args: dict[str, str]) -> str:
         value = " ".join(value.split())
         return value if len(value) <= 200 else value[:200] + "…"
 
-    return _FIELD.sub(one, template)
+    filled = _FIELD.sub(one, template)
+    if "?}" in template:
+        # an absent value leaves no hole: no empty brackets, no double blanks, no blank before a full stop
+        filled = _EMPTY.sub("", filled)
+        filled = _BLANKS.sub(" ", filled)
+        filled = _LOOSE.sub(r"\1", filled)
+    return filled
 
 
 def fill_both(texts: dict[str, str], args: dict[str, str]) -> Text:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from doctor import __version__, cache
 
-FORMAT = 7
+FORMAT = 8
 """Raise when the compiled form changes."""
 
 
@@ -78,7 +78,11 @@ class Problem(NamedTuple):
 
 
 class RuleBase:
-    """All loaded rules. ``key`` names the exact content, for caches built upon it."""
+    """All loaded rules. ``key`` names the exact content, for caches built upon it.
+
+    The compiled form is one header line of JSON (ids, spans, anchor tables) and sections that are read on demand:
+    a warm start touches the header, and of the hundreds of rules only those that fired.
+    """
 
     def __init__(self, folder: str, key: str, blob: bytes) -> None:
         self.folder, self.key = folder, key
@@ -87,42 +91,101 @@ class RuleBase:
         head = json.loads(blob[:end])
         self._base = end + 1
         self.problems = tuple(Problem(*p) for p in head["problems"])
-        self.anchors: list[tuple[str, bool, bool, list[int]]] = head["anchors"]
-        """(text, is regex, is caseless, positions of rules), see doctor.scan.anchors"""
-        self._spans: list[list[int]] = head["spans"]
-        self._codes_span: list[int] = head["codes"]
-        self.topics: dict[str, dict[str, str]] = head["topics"]
+        self.ids: tuple[str, ...] = tuple(head["ids"])
         self.aliases: dict[str, str] = head["aliases"]
-        self.rules: tuple[Rule, ...] = tuple(as_rule(row) for row in head["rules"])
-        self.position = {rule.id: n for n, rule in enumerate(self.rules)}
-        self._codes: dict[str, Any] | None = None
+        self.anchor_rules: list[list[int]] = head["anchor_rules"]
+        """positions of the rules that want each anchor, see doctor.scan.anchors"""
+        self.anchor_info: list[int] = head["anchor_info"]
+        """anchors that also matter on INFO lines"""
+        self.position = {rule_id: n for n, rule_id in enumerate(self.ids)}
+        self._rows: list[list[int]] = head["rows"]
+        self._wholes: list[list[int]] = head["wholes"]
+        self._sections: dict[str, list[int]] = head["sections"]
+        self._rules: dict[int, Rule] = {}
+        self._loaded: dict[str, Any] = {}
 
     def __len__(self) -> int:
-        return len(self.rules)
+        return len(self.ids)
 
     def __iter__(self) -> Iterator[Rule]:
-        return iter(self.rules)
+        return (self.rule_at(n) for n in range(len(self.ids)))
 
     def __contains__(self, rule_id: object) -> bool:
         return rule_id in self.position
 
     def __getitem__(self, rule_id: str) -> Rule:
-        return self.rules[self.position[rule_id]]
+        return self.rule_at(self.position[rule_id])
+
+    def rule_at(self, position: int) -> Rule:
+        """The rule at a position of ``ids``."""
+        found = self._rules.get(position)
+        if found is None:
+            found = self._rules[position] = as_rule(self._piece(self._rows[position]))
+        return found
 
     def whole(self, rule_id: str) -> dict[str, Any]:
         """The whole rule as written, with ``file``; for texts, fixes, sources and examples."""
-        found: dict[str, Any] = self._piece(self._spans[self.position[rule_id]])
+        found: dict[str, Any] = self._piece(self._wholes[self.position[rule_id]])
         return found
 
     def _piece(self, span: list[int]) -> Any:
         return json.loads(self._blob[self._base + span[0] : self._base + span[1]])
 
+    def _section(self, name: str) -> Any:
+        if name not in self._loaded:
+            self._loaded[name] = self._piece(self._sections[name])
+        return self._loaded[name]
+
+    @property
+    def anchors(self) -> list[tuple[str, int]]:
+        """(pattern as Latin-1 text of its bytes, kind) of every anchor; needed to build an engine, not to load one."""
+        found: list[tuple[str, int]] = self._section("anchors")
+        return found
+
+    @property
+    def topics(self) -> dict[str, dict[str, str]]:
+        """The labels of topics.yaml with their texts."""
+        found: dict[str, dict[str, str]] = self._section("topics")
+        return found
+
+    @property
+    def code_spans(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = self._section("codes")
+        return found
+
+    def code(self, name: str) -> dict[str, Any] | None:
+        """An error code of the catalogue as a plain dict, None if it is not in it."""
+        span = self.code_spans.get(name)
+        if span is None:
+            return None
+        found: dict[str, Any] = self._piece(span)
+        return found
+
     @property
     def codes(self) -> dict[str, Any]:
-        """The catalogue of error codes as plain dicts, keyed by code."""
-        if self._codes is None:
-            self._codes = self._piece(self._codes_span)
-        return self._codes
+        """The whole catalogue of error codes."""
+        return {name: self._piece(span) for name, span in self.code_spans.items()}
+
+
+def pack(header: dict[str, Any], rows: list[Any], wholes: list[Any], codes: dict[str, Any], sections: dict[str, Any]) -> bytes:
+    """The compiled form that ``RuleBase`` reads. ``rows`` and ``wholes`` are in the order of ``header['ids']``."""
+    bodies: list[bytes] = []
+    position = 0
+
+    def add(value: Any) -> list[int]:
+        nonlocal position
+        data = json.dumps(value, ensure_ascii=False, default=str, separators=(",", ":")).encode()
+        bodies.append(data)
+        start, position = position, position + len(data) + 1
+        return [start, start + len(data)]
+
+    header = dict(header)
+    header["rows"] = [add(row) for row in rows]
+    header["wholes"] = [add(whole) for whole in wholes]
+    spans = {name: add(value) for name, value in (sections | {"codes": {k: add(v) for k, v in codes.items()}}).items()}
+    header["sections"] = spans
+    line = json.dumps(header, ensure_ascii=False, separators=(",", ":"))
+    return line.encode() + b"\n" + b"\n".join(bodies)
 
 
 def as_rule(row: list[Any]) -> Rule:
@@ -175,8 +238,17 @@ def rule_files(folder: str) -> list[tuple[str, int, int]]:
 def _code_stamps() -> list[str]:
     """Times of the modules that decide the compiled form."""
     here = os.path.dirname(os.path.abspath(__file__))
-    names = ("rulebase.py", "ruleschema.py", "codes.py", os.path.join("scan", "anchors.py"), os.path.join("scan", "matcher.py"))
-    return [str(os.stat(os.path.join(here, name)).st_mtime_ns) for name in names if os.path.exists(os.path.join(here, name))]
+    names = ("rulebase.py", "ruleschema.py", "codes.py", "scan/anchors.py", "scan/matcher.py")
+    return [str(os.stat(f"{here}/{name}").st_mtime_ns) for name in names if os.path.exists(f"{here}/{name}")]
+
+
+def _digest(data: bytes) -> str:
+    """24 hex digits that name some bytes. hashlib loads OpenSSL, which costs more than all that is hashed here."""
+    try:
+        from _blake2 import blake2b
+    except ImportError:
+        from hashlib import blake2b
+    return blake2b(data, digest_size=12).hexdigest()
 
 
 def load(folder: str | None = None) -> RuleBase:
@@ -184,12 +256,10 @@ def load(folder: str | None = None) -> RuleBase:
 
     A file that cannot be used is left out and named in ``problems``.
     """
-    import hashlib
-
     folder = folder or rules_folder()
     files = rule_files(folder)
     parts = [__version__, str(FORMAT), *_code_stamps(), *(f"{path}\0{mtime}\0{size}" for path, mtime, size in files)]
-    key = hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:24]
+    key = _digest("\n".join(parts).encode("utf-8", "surrogateescape"))
     name = f"rules-{key}.json"
     blob = cache.read(name)
     if blob is not None:

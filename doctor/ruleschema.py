@@ -5,7 +5,6 @@ Only loaded when rules are compiled, tested or written; msgspec and PyYAML are n
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from typing import Any, Literal
@@ -215,7 +214,7 @@ def read_rule(path: str) -> tuple[RuleS, yaml.Node | None]:
         where = re.search(r" - at `(?:key in )?(\$[^`]*)`", text)
         unknown = re.search(r"unknown field `([^`]+)`", text)
         at = (where.group(1) if where else "$") + (f".{unknown.group(1)}" if unknown else "")
-        raise RuleError(path, _line_of(node, at), text.split(" - at ")[0] + (f" (at {at[2:]})" if at[2:] else "")) from None
+        raise RuleError(path, _line_of(node, at), text.split(" - at ", maxsplit=1)[0] + (f" (at {at[2:]})" if at[2:] else "")) from None
 
 
 def all_clauses(log: LogS) -> list[tuple[str, int, ClauseS]]:
@@ -468,6 +467,9 @@ def _index_row(rule: RuleS) -> list[Any]:
 def compile_folder(folder: str) -> bytes:
     """The compiled form of a rules folder; see ``doctor.rulebase.RuleBase``."""
     rules, topics, problems = read_folder(folder)
+    from doctor.rulebase import as_rule, pack
+    from doctor.scan.anchors import anchor_table
+
     codes: dict[str, Any] = {}
     try:
         from doctor import codes as catalogue
@@ -476,29 +478,26 @@ def compile_folder(folder: str) -> bytes:
     except (ImportError, ValueError, OSError) as error:
         problems.append(Problem(os.path.join(folder, "codes"), 1, str(error)))
     loaded = [(path, rule) for path, rule in rules if rule.status in ("preview", "stable")]
-    bodies = []
+    wholes = []
     for path, rule in loaded:
-        body = msgspec.to_builtins(rule, str_keys=True)
-        body["file"] = os.path.relpath(path, os.path.dirname(folder))
-        bodies.append(json.dumps(body, ensure_ascii=False, default=str).encode())
-    code_blob = json.dumps(codes, ensure_ascii=False).encode()
-    from doctor.rulebase import as_rule
-    from doctor.scan.anchors import anchors_of_specs
-
+        whole = msgspec.to_builtins(rule, str_keys=True)
+        whole["file"] = os.path.relpath(path, os.path.dirname(folder))
+        wholes.append(whole)
     rows = [_index_row(rule) for _, rule in loaded]
-    head: dict[str, Any] = {
-        "anchors": [list(a) for a in anchors_of_specs([as_rule(row).log for row in rows])],
+    anchors = anchor_table([as_rule(row).log for row in rows])
+    header = {
         "problems": [list(p) for p in problems],
-        "topics": topics,
+        "ids": [rule.id for _, rule in loaded],
         "aliases": {alias: rule.id for _, rule in rules for alias in rule.aliases},
-        "rules": rows,
+        "anchor_rules": [list(a.rules) for a in anchors],
+        "anchor_info": [n for n, a in enumerate(anchors) if any(_takes_info(loaded[r][1]) for r in a.rules)],
     }
-    spans, position = [], 0
-    for body in [*bodies, code_blob]:
-        spans.append([position, position + len(body)])
-        position += len(body) + 1
-    line = json.dumps(head | {"spans": spans[:-1], "codes": spans[-1]}, ensure_ascii=False)
-    return line.encode() + b"\n" + b"\n".join([*bodies, code_blob])
+    sections = {"anchors": [[a.pattern.decode("latin-1"), a.kind] for a in anchors], "topics": topics}
+    return pack(header, rows, wholes, codes, sections)
+
+
+def _takes_info(rule: RuleS) -> bool:
+    return rule.match.log is not None and bool({"INFO", "DEBUG"} & set(rule.match.log.level))
 
 
 __all__ = [

@@ -57,7 +57,7 @@ def _key(text: str) -> Key:
     release: list[int] = []
     rest: list[tuple[int, int]] = []
     stage: int | None = None
-    for number, word in _PART.findall(text.split("+")[0]):
+    for number, word in _PART.findall(text.split("+", maxsplit=1)[0]):
         if word:
             if stage is not None:
                 rest.append((stage, 0))

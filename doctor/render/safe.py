@@ -5,26 +5,34 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from doctor.scan.lazy import lazy
+
 # C0 and C1 controls, bidi overrides and isolates, zero-width characters, line separators, tags
-_UNSAFE = re.compile(
+_UNSAFE = lazy(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff"
     "\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 
 _SECRETS = (
     # scheme://user:password@host
-    re.compile(r"(?P<keep>\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s/:@]{1,80}:)[^\s/@]{1,200}(?=@)"),
+    lazy(r"(?P<keep>\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s/:@]{1,80}:)[^\s/@]{1,200}(?=@)"),
     # tokens with a telling shape
-    re.compile(r"\b(?:hf_[A-Za-z0-9]{20,200}|gh[pousr]_[A-Za-z0-9]{20,200}|github_pat_\w{20,200}|sk-[A-Za-z0-9_-]{16,200}"
+    lazy(r"\b(?:hf_[A-Za-z0-9]{20,200}|gh[pousr]_[A-Za-z0-9]{20,200}|github_pat_\w{20,200}|sk-[A-Za-z0-9_-]{16,200}"
                r"|AKIA[0-9A-Z]{16}|glpat-[\w-]{16,100}|xox[abpr]-[\w-]{10,200})"),  # fmt: skip
-    re.compile(r"\beyJ[\w-]{10,2000}\.[\w-]{10,2000}(?:\.[\w-]{5,2000})?"),
-    re.compile(r"(?P<keep>(?i:\bauthorization\b[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:bearer|basic|token)\s{1,4}))[\w.+/=-]{6,2000}"),
+    lazy(r"\beyJ[\w-]{10,2000}\.[\w-]{10,2000}(?:\.[\w-]{5,2000})?"),
+    lazy(r"(?P<keep>(?i:\bauthorization\b[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:bearer|basic|token)\s{1,4}))[\w.+/=-]{6,2000}"),
     # NAME=value and "name": "value" of names that hold secrets
-    re.compile(
+    lazy(
         r"(?P<keep>(?i:\b[\w.-]{0,40}(?:password|passwd|secret|api_?key|access_?key|secret_?key|auth_?token|access_?token"
         r"|private_?key|enc_?key|credential)[\w.-]{0,20})[\"']?\s{0,4}[:=]\s{0,4}[\"']?)(?!None\b|null\b|True\b|False\b)[^\s\"',;]{4,400}"
     ),
 )
+
+
+_HINTS = (
+    "://", "hf_", "gh", "sk-", "akia", "glpat", "xox", "eyj", "auth", "pass", "secret", "key", "token", "credential",
+)  # fmt: skip
+"""A text without any of these holds no secret that the patterns know."""
 
 
 def printable(text: str) -> str:
@@ -50,6 +58,9 @@ def _mark(found: re.Match[str]) -> str:
 
 def redact(text: str) -> str:
     """``text`` without passwords, tokens and keys; what was there is shown as ``***``."""
+    low = text.lower()
+    if not any(word in low for word in _HINTS):
+        return text
     for pattern in _SECRETS:
         if "keep" in pattern.groupindex:
             text = pattern.sub(lambda m: m["keep"] + "***", text)

@@ -8,11 +8,13 @@ every match of it need not hold any telling text.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from doctor.rulebase import Clause, LogSpec
+from doctor.scan.lazy import lazy
 
 ENOUGH = 8
 """A literal of this length is kept without looking into the regex for a longer one."""
@@ -21,14 +23,7 @@ MANY = 24
 """An alternation is spelled out into at most so many literals."""
 
 COMMON = frozenset(
-    "hccl rank return device error failed failure warning info kernel memory stream context graph shape dtype tensor "
-    "value name type file line module python mindspore ascend cann npu version size number input output param "
-    "parameter operator node group server world model train loss step epoch time timeout init load save data dataset "
-    "run task code reason message invalid expected support supported cannot must should the and for not with from "
-    "runtime plog worker scheduler address port host socket link ret= retcode errno status device_id deviceid "
-    "stream_id task_id rank_id op_name torch_npu aclnn acl transformers traceback exception launch import "
-    "attribute object argument keyword exceed required between different function class method 'nonetype' "
-    "log_info log_error warn".split()
+    ["hccl", "rank", "return", "device", "error", "failed", "failure", "warning", "info", "kernel", "memory", "stream", "context", "graph", "shape", "dtype", "tensor", "value", "name", "type", "file", "line", "module", "python", "mindspore", "ascend", "cann", "npu", "version", "size", "number", "input", "output", "param", "parameter", "operator", "node", "group", "server", "world", "model", "train", "loss", "step", "epoch", "time", "timeout", "init", "load", "save", "data", "dataset", "run", "task", "code", "reason", "message", "invalid", "expected", "support", "supported", "cannot", "must", "should", "the", "and", "for", "not", "with", "from", "runtime", "plog", "worker", "scheduler", "address", "port", "host", "socket", "link", "ret=", "retcode", "errno", "status", "device_id", "deviceid", "stream_id", "task_id", "rank_id", "op_name", "torch_npu", "aclnn", "acl", "transformers", "traceback", "exception", "launch", "import", "attribute", "object", "argument", "keyword", "exceed", "required", "between", "different", "function", "class", "method", "'nonetype'", "log_info", "log_error", "warn"]
 )
 """Words that stand on healthy lines all the time; alone they are no anchor."""
 
@@ -42,7 +37,7 @@ class Special(NamedTuple):
     regex: bool = False
 
 
-_PLAIN_STEP = re.compile(
+_PLAIN_STEP = lazy(
     r"(?i)\b(?:global[_ ])?(?:step|iter(?:ation)?|batch)s?\b[:\s=]{0,3}\[?\s{0,8}\d+.{0,120}?\bloss\b(?: is|[:=\s])"
     r"|\bepoch\b[:\s]{0,3}\[?\s{0,8}\d+.{0,120}?\bloss\b(?: is|[:=\s])"
 )
@@ -79,42 +74,28 @@ SPECIALS = (
 )
 
 
-class Anchor(NamedTuple):
-    """A pattern with the rules that want it. ``fold``: case does not matter; ``regex``: not a literal."""
+LITERAL, FOLDED, REGEX = range(3)
+"""Kinds of anchor: exact text, text whose case does not matter, regular expression."""
 
-    text: str
-    regex: bool
-    fold: bool
+
+class Anchor(NamedTuple):
+    """A pattern of bytes with the rules that want it."""
+
+    pattern: bytes
+    kind: int
     rules: tuple[int, ...]
 
 
-TYPICAL = """\
-2026-03-01 08:15:02,123 - mindformers/output/log[mindformers/core/callback/callback.py:529] - INFO - { Epoch:[  1/  1], step:[    1/ 9999], loss: 10.912, per_step_time: 1993ms, lr: 1e-06, overflow cond: False, loss_scale: 65536.0, global_norm: [0.93], train_throughput_per_npu: 151.2T
-2026-03-01 08:15:02,123 - mindformers/output/log[mindformers/core/callback/callback.py:542] - INFO -    0.0% |   | 3.96 samples/s/p  12:00:00 }
-[INFO] PIPELINE(20000,7f,python):2026-03-01-08:15:02.1.2 [mindspore/ccsrc/frontend/parallel/step_parallel.cc:30] CheckStrategy] Operator MatMul-op1 input shape: (1, 4096), strategy: ((1, 8), (8, 1)), dev_matrix: (8, 8).
-[INFO] KERNEL(20000,7f,python):2026-03-01-08:15:02.1.2 [mindspore/ccsrc/plugin/device/ascend/kernel/acl/acl_kernel_mod.cc:30] SelectKernelInfo] Kernel select: Default/network-MFTrainOneStepCell/transformer-GPTModel/layers-1/attention/BatchMatMul-op1 uses acl kernel.
-[INFO] DEVICE(1,7f,python):2026-03-01-08:15:02.1.2 [mindspore/ccsrc/runtime/graph_scheduler/graph_scheduler.cc:30] Initialize] The actor set kernel graph 1 runs with 2 actors, cost time 3 us, compile cache, execution order, dynamic shape
-[INFO] PRE_ACT(1,7f,python):2026-03-01-08:15:02.1.2 [mindspore/ccsrc/runtime/memory/mem_pool/mem_dynamic_allocator.cc:30] AllocTensorMem] Malloc memory: size 1, address 0x1, used by stream 1, total idle size 1. Free memory block 0x1 of size 1. Memory pool reserved, used memory
-[INFO] DISTRIBUTED(1,7f,python):2026-03-01-08:15:02.1.2 [mindspore/ccsrc/distributed/collective/collective_manager.cc:30] CreateCommunicationGroup] Init collective group hccl_world_group with 8 ranks, local rank 1, root info timeout 600 s, data_parallel, model_parallel, pipeline_stage, optimizer parallel, sharding
-[INFO] GE_ADPT(1,7f,python):2026-03-01-08:15:02.1.2 [mindspore/ccsrc/backend/ge_backend/graph_ir/utils.cc:30] RunGraph] Graph 1 has 2 nodes after optimize, 3 are communication ops, no overlap error found. Set env HCCL_CONNECT_TIMEOUT to 1, HCCL_EXEC_TIMEOUT default 1836.
-[INFO] MD(1,7f,python):2026-03-01-08:15:02.1.2 [mindspore/ccsrc/minddata/dataset/engine/perf/auto_tune.cc:30] InferShape] Dataset pipeline: connector size 1, batch op workers 2, queue utilisation 3%. Data queue is empty
-[INFO] KERNEL(1,7f,python):2026-03-01-08:15:02.1.2 [mindspore/ccsrc/plugin/res_manager/ascend/ascend_res_manager.cc:30] LaunchKernel] Launch kernel Default/gradients/layers-1/AllReduce-op1 on stream 3 success. SyncStream FreeTensorMem infer dtype float32 float16 bfloat16 int32
-[WARNING] DEVICE(1,7f,python):2026-03-01-08:15:02.1.2 [mindspore/ccsrc/x.cc:30] operator()] The kernel Default/layers-1/LayerNorm-op1 fell back to fp32, precision may differ. Compile cache miss for graph, it will be compiled again. The environment variable is deprecated. gap may be caused by fragmentation, only MB used, checkpoint saved, output_dir, config file
-[INFO] HCCL(20000,python):2026-03-01-08:15:02.1.2 [op_base.cc:30] [1]Entry-HcclAllReduce: tag[AllReduce_192.0.2.1%eth0_60000_0_1], sendBuf[0x1], recvBuf[0x1], count[1], dataType[bfp16], op[sum], streamId[1] HcclCommInitRootInfo HcclBroadcast HcclReduceScatter HcclAllGather
-[INFO] RUNTIME(20000,python):2026-03-01-08:15:02.1.2 [stream.cc:30] [1]stream create success, device_id=1, stream_id=2, sq_id=1, priority=0. model execute task submit, model_id=1, task_id=1, ret=0. notify event record wait
-[EVENT] DRV(20000,python):2026-03-01-08:15:02.1.2 [devmm_svm.c:30] [ascend][curpid: 1, 1][drv][devmm][svm_mem_stats_show 148]DEV_MEM dev1 Mem stats (Bytes). (module_name=HCCL; module_id=3; current_alloced_size=1; alloced_peak_size=1; alloc_cnt=1; free_cnt=2)
-[INFO] ASCENDCL(20000,python):2026-03-01-08:15:02.1.2 [memory.cpp:30] aclrtMalloc: size = 1, policy = 0, devPtr = 0x1, result = 0 [TSD][process_mode_manager.cpp][IDEDH][adx_dump.cpp][PROFILING][prof_acl_core.cpp][hccl_communicator.cc][graph_manager.cc][engine.cc] GE graph 1 partition finished, subgraph num 1, cost 1 us
-[INFO] HCCL(20000,python):2026-03-01-08:15:02.1.2 [x.cc:30] [HeartBeat]send heartbeat to rank[1] ok, lost count 0, interval 1 s
- iteration 10/ 5000 | consumed samples: 640 | elapsed time per iteration (ms): 1932.5 | learning rate: 2.5E-07 | global batch size: 64 | lm loss: 1.05E+01 | loss scale: 1.0 | grad norm: 56.7 | num zeros: 0 | number of skipped iterations: 0 | number of nan iterations: 0 |
-{'loss': 1.6, 'grad_norm': 1.2, 'learning_rate': 1e-05, 'epoch': 0.23}  12%|#2 | 320/2724 [11:49:53<88:41:03, 132.80s/it]
-epoch: 1 step: 4, loss is 0.5  Train epoch time: 1494.795 ms, per step time: 373.699 ms (data time: 0.770 ms)
-[2022-11-21 09:46:28,799] [    INFO] - global step 2000, loss: 8.07, speed: 2.88 steps/s, ips: 92.20 seqs/s, learning rate: 5.0e-06, loss_scaling: 131072.00, incr_count: 0.00, decr_count: 0.00, eval loss, accuracy
-INFO 01-03 09:26:51 [default_loader.py:272] Loading weights took 0.51 seconds, Loading model weights, Loading safetensors checkpoint shards: 100% Completed
-[2024-05-30 13:24:58,287] [INFO] [real_accelerator.py:191:get_accelerator] Setting ds_accelerator to npu (auto detect)
-  File "/home/user/mindspore/common/api.py", line 1050, in _exec_pip, return self._graph_executor(args, phase), model.train(config.runner_config.epochs, dataset, callbacks=callbacks), RuntimeError: , ValueError: , TypeError: , ImportError: , AttributeError: , KeyError: , OSError: , AssertionError
-export ASCEND_RT_VISIBLE_DEVICES=0,1 PYTORCH_NPU_ALLOC_CONF=expandable_segments:True, torch_npu transformers vllm deepspeed llamafactory modelscope tokenizer, UserWarning: , FutureWarning: , DeprecationWarning:
-""".lower()
-"""Healthy lines. A text that stands in one of them is no anchor: it would be hit on every step of every rank."""
+_typical: list[str] = []
+
+
+def typical() -> str:
+    """Healthy lines in lower case. A text that stands in one of them is no anchor: it would be hit on every step of
+    every rank."""
+    if not _typical:
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "typical.txt"), encoding="utf-8") as file:
+            _typical.append(file.read().lower())
+    return _typical[0]
 
 
 def telling(literal: str) -> bool:
@@ -122,7 +103,9 @@ def telling(literal: str) -> bool:
     word = literal.strip(" :=,.;'\"[](){}<>-_/\\").lower()
     if word.isdigit() and len(word) < 5:
         return False
-    return len(literal.encode()) >= 4 and len(word) >= 3 and word not in COMMON and literal.strip().lower() not in TYPICAL
+    if len(literal.encode()) < 4 or len(word) < 3 or word in COMMON:
+        return False
+    return literal.strip().lower() not in typical()
 
 
 def clause_anchors(clause: Clause) -> list[tuple[str, bool, bool]]:
@@ -148,16 +131,24 @@ def clause_anchors(clause: Clause) -> list[tuple[str, bool, bool]]:
     return [(clause.regex, True, False)]
 
 
-def anchors_of_specs(specs: Sequence[LogSpec | None]) -> list[Anchor]:
+def encodings(text: str) -> tuple[bytes, ...]:
+    """A pattern as the bytes it has in a log: UTF-8, and GB18030 if that differs."""
+    utf8 = text.encode()
+    return (utf8,) if text.isascii() else tuple(dict.fromkeys((utf8, text.encode("gb18030", "ignore"))))
+
+
+def anchor_table(specs: Sequence[LogSpec | None]) -> list[Anchor]:
     """The anchors of all rules, equal ones merged; positions in ``specs`` name the rules."""
-    table: dict[tuple[str, bool, bool], dict[int, None]] = {}
+    table: dict[tuple[bytes, int], dict[int, None]] = {}
     for position, spec in enumerate(specs):
         if spec is None:
             continue
         for clause in anchor_clauses(spec):
-            for key in clause_anchors(clause):
-                table.setdefault(key, {})[position] = None
-    return [Anchor(text, regex, fold, tuple(rules)) for (text, regex, fold), rules in table.items()]
+            for text, regex, fold in clause_anchors(clause):
+                for data in encodings(text):
+                    key = (data, REGEX if regex else FOLDED if fold else LITERAL)
+                    table.setdefault(key, {})[position] = None
+    return [Anchor(data, kind, tuple(rules)) for (data, kind), rules in table.items()]
 
 
 def anchor_clauses(spec: LogSpec) -> Iterable[Clause]:
@@ -167,7 +158,7 @@ def anchor_clauses(spec: LogSpec) -> Iterable[Clause]:
     return [max(spec.every, key=lambda c: len(c.literal or ""))]
 
 
-_SHORT = re.compile(r"[A-Za-z]{3,9}")
+_SHORT = lazy(r"[A-Za-z]{3,9}")
 _NUMBERS = frozenset(("nan", "inf", "infinity"))
 
 
@@ -194,7 +185,7 @@ def closed_words(pattern: str) -> tuple[tuple[str, bool], ...]:
 
 def _worth_a_regex(word: str) -> bool:
     low = word.lower()
-    return low in _NUMBERS or bool(_SHORT.fullmatch(word) and low not in COMMON and low not in TYPICAL)
+    return low in _NUMBERS or bool(_SHORT.fullmatch(word) and low not in COMMON and low not in typical())
 
 
 def _tail(items: list[Any]) -> list[str] | None:

@@ -6,14 +6,15 @@ arithmetic, comparison, and/or/not over the named captures, read with Python's o
 
 from __future__ import annotations
 
-import re
 from typing import Any
+
+from doctor.scan.lazy import lazy
 
 _UNITS = {
     "": 1, "B": 1, "BYTE": 1, "BYTES": 1, "K": 1 << 10, "KB": 1 << 10, "KIB": 1 << 10, "M": 1 << 20, "MB": 1 << 20,
     "MIB": 1 << 20, "G": 1 << 30, "GB": 1 << 30, "GIB": 1 << 30, "T": 1 << 40, "TB": 1 << 40, "TIB": 1 << 40,
 }  # fmt: skip
-_SIZE = re.compile(r"\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)\s*")
+_SIZE = lazy(r"\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)\s*")
 
 
 def number(text: str) -> float | None:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from doctor.scan.lazy import lazy
+
 KINDS: tuple[str, ...] = (
     "ms_log",
     "scheduler_log",
@@ -70,6 +72,10 @@ def segments(name: str, data: bytes, *, complete: bool) -> tuple[Segment, ...]:
         return (Segment("empty", 1, 1, 0, 0),)
     if _is_binary(data):
         return (Segment("binary", 1, 1, 0, len(data)),)
+    if not complete:
+        quick = _bulk_log(data)
+        if quick:
+            return (Segment(quick, 1, data.count(b"\n") + 1, 0, len(data)),)
     lines, ends = split_lines(data)
     texts = [clean(line) if line else line for line in lines]
     if not any(text.strip() for text in texts):
@@ -86,13 +92,36 @@ def segments(name: str, data: bytes, *, complete: bool) -> tuple[Segment, ...]:
     )
 
 
+_RECORDS = (b"[INFO] ", b"[WARNING] ", b"[ERROR] ", b"[DEBUG] ", b"[EVENT] ", b"[CRITICAL] ")
+
+
+def _bulk_log(data: bytes) -> str:
+    """The kind of a large file whose head is mostly glog records, "" if it is not; the parentheses tell MindSpore from
+    CANN. Of a large file only the kind matters, and this needs no regular expression."""
+    lines = data.split(b"\n", 200)[:200]
+    heads = [line[:160] for line in lines if line.startswith(_RECORDS) and b"):2" in line[:160]]
+    if len(heads) * 3 < len(lines) or b"meta_server_node" in data or b"process_entity" in data:
+        return ""
+    fields = [head[head.find(b"(") + 1 : head.find(b"):2")] for head in heads]
+    own = sum(field.count(b",") > 1 or b":" in field for field in fields)
+    if own == len(fields):
+        return "ms_log"
+    return "plog" if not own and all(f.count(b",") == 1 and f[:1].isdigit() for f in fields) else ""
+
+
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+
+
 def _label_lines(texts: Sequence[str]) -> list[str]:
     """Label each line. Log lines repeat with other numbers, and no label depends on which digit it is."""
     label = _labeller()
     known: dict[str, str] = {"": "blank"}
-    digits = str.maketrans("123456789", "000000000")
-    shapes = "\n".join(texts).translate(digits).split("\n") if len(texts) > 64 else texts
     labels: list[str] = []
+    shapes: Sequence[str] = texts
+    if len(texts) > 64:
+        # as bytes: str.translate costs ten times as much
+        joined = "\n".join(texts).encode("utf-8", "surrogatepass").translate(_DIGITS)
+        shapes = joined.decode("utf-8", "surrogatepass").split("\n")
     if len(shapes) != len(texts):  # a decoder made a line end out of junk
         shapes = texts
     for text, shape in zip(texts, shapes, strict=True):
@@ -269,11 +298,11 @@ _FRAMEWORK_LINES = frozenset(
 @lru_cache(maxsize=1)
 def _labeller() -> Callable[[str], str]:
     """Compile the line patterns once; the closure answers the label of one cleaned line."""
-    glog = re.compile(
+    glog = lazy(
         r"\[(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|EVENT|TRACE|V\d{1,6})\] ?"
         r"([A-Z][A-Z0-9_]{0,40})\((-?\d{1,12})([,:])([^,)]{0,64})(,?)"
     )
-    bracket_python = re.compile(
+    bracket_python = lazy(
         r"\[[WEIF](?:\d{3,4} [\d:.]+)? [\w./-]+\.(?:ts|cpp|cc|h|hpp|py):\d+\]"  # c10 of torch
         r"|\[" + _LEVEL + r"\|[\w.]+:\d+\]"  # transformers
         r"|\[" + _LEVEL + r"\] ?\d{4}-\d\d-\d\d"  # torch_npu, and others with the level first
@@ -281,12 +310,12 @@ def _labeller() -> Callable[[str], str]:
         r"|\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.\d]*\] ?[\w.\[\]:/ -]{0,80}?\b" + _LEVEL + r"\b"
         r"|\[ASSERT\]|\[[\w.]+\.py:\d+:\w+\]"
     )
-    levelled = re.compile(r"\[" + _LEVEL + r"\]|" + _LEVEL + r"(?::| +\|)")
-    kernel = re.compile(
+    levelled = lazy(r"\[" + _LEVEL + r"\]|" + _LEVEL + r"(?::| +\|)")
+    kernel = lazy(
         r"(?:<\d+>)?\[ *\d{1,9}\.\d{6}\] |\[\w{3} \w{3} +\d+ \d\d:\d\d:\d\d \d{4}\] "
         r"|\w{3} +\d{1,2} \d\d:\d\d:\d\d [\w.-]+ (?:kernel|[\w-]+\[\d+\]):"
     )
-    python_log = re.compile(
+    python_log = lazy(
         _LEVEL + r" \d\d-\d\d \d\d:\d\d:\d\d"  # vLLM
         r"|[WEIF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ "  # glog, torch elastic
         r"|\d{4}[-/]\d\d[-/]\d\d[ T-]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:[ :|,-]|\[)"
@@ -294,26 +323,26 @@ def _labeller() -> Callable[[str], str]:
         r"|(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)(?: +\| |: {2,}|:[\w.]+:)"  # loguru, uvicorn, logging.basicConfig
         r"|[<>\w./+-]{1,200}:\d+: \w{0,40}Warning: "
     )
-    own_framework = re.compile(r"mind(?:formers|spore|nlp|yolo|ocr|cv|one|pet|rlhf)\b")
-    exception = re.compile(
+    own_framework = lazy(r"mind(?:formers|spore|nlp|yolo|ocr|cv|one|pet|rlhf)\b")
+    exception = lazy(
         r"(?:[A-Za-z_]\w*\.){0,8}[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|StopIteration)(?:: |:?$)"
         r"|Exception: |\[Error\]: |terminate called after throwing|Fatal Python error"
         r"|(?:Current )?[Tt]hread 0x[0-9a-f]+"
         r"|(?:Aborted|Segmentation fault|Bus error|Killed|Floating point exception)(?: \(core dumped\))?$"
     )
-    frame = re.compile(
+    frame = lazy(
         r"File \"[^\"]{1,400}\", line \d+|# \d+ In file [^:]+:\d+|The above exception was the direct cause"
         r"|During handling of the above"
     )
-    cann = re.compile(
+    cann = lazy(
         r"E[A-Z]?\d{4,5}[A-Z]?(?:: |\[PID| {2}\[)|W\d{5}: |TraceBack \(most|Possible Cause: |Solution: |Reason: "
         r"|- (?:C\+\+ Call Stack|The Traceback of Net|The Function Call Stack|Ascend (?:Error|Warning) Message"
         r"|Framework Error Message|Kernel select failed|Memory not enough|Device load error|Dataset Pipeline Error"
         r"|Python Call Stack)|Load dynamic library: |mindspore/(?:ccsrc|core|ops)/[\w/.]+:\d+ "
         r"|\w+\(E[A-Z0-9]\d{4}\): |-{52,66}$"
     )
-    tqdm = re.compile(r"(.{0,200}?)\d{1,3}%\|[^|]{0,200}\| *[\d.]+[kMG]?/")
-    train = re.compile(
+    tqdm = lazy(r"(.{0,200}?)\d{1,3}%\|[^|]{0,200}\| *[\d.]+[kMG]?/")
+    train = lazy(
         r"(?i)(?:epochs?|steps?|iter(?:ation)?s?|batch|\bs)[\s:=,\[]{0,8}\d.{0,240}?(?:loss|\btrl"
         r"|\btel)[\w ]{0,12}['\"]?"
         r"\s{0,4}(?:is|[:=/])?\s{0,8}[\[(:]?\s{0,4}-?(?:\d|nan|inf)"
@@ -321,11 +350,11 @@ def _labeller() -> Callable[[str], str]:
         r"|[:=])\s{0,8}['\"]?\[?-?(?:\d|nan|inf)"
         r"|\bloss[ _]scale\b.{0,60}\d|overflow cond"
     )
-    train_other = re.compile(
+    train_other = lazy(
         r"Train epoch time: *[\d.]+ ms|iteration +\d+/ *\d+ \||opt_global_step: *\d+|OVERFLOW! |Epoch:\[ *\d+/ *\d+\]"
         r"|samples/s/p|per step time: *[\d.]+ ?ms"
     )
-    npu = re.compile(
+    npu = lazy(
         r"\|? ?npu-smi (?:version|\d)|npu-smi: |.{0,80}npu-smi: (?:command not found|Permission denied"
         r"|Is a directory|No such file)"
         r"|dcmi mod(?:el|ule) initialize|DrvMngGetConsoleLogLevel|There is no NPU card|Usage: npu-smi"
@@ -343,7 +372,7 @@ def _labeller() -> Callable[[str], str]:
         r"|total +[\d.]+ +[\d.]+$|Are you sure you want to continue resetting|Legend:$|(?:X|SYS|SIO|UB|PHB|PIX|PXB"
         r"|HCCS\w*|NA) +=  ?\w"
     )
-    hccn = re.compile(
+    hccn = lazy(
         r"\[devi(?:d|ce) \d+\] *\S|link (?:status|up count|down count|change records) ?:|net health status ?:"
         r"|fec mode: "
         r"|default gateway: ?\d|ipaddr: ?\d|netmask: ?\d|netdetect (?:addr|address) ?:|Get (?:gateway|ipconf"
@@ -361,14 +390,14 @@ def _labeller() -> Callable[[str], str]:
         r"|Ifname: |[\w ]{1,40} TLV$|(?:max|min|average|TP\d\d) time \d|[\w.]+ +[\d.*]+ +\d+\.\d+\.\d+\.\d+ +U\w* "
         r"|(?:present|temperature|high power enable reg|vendor (?:name|part number|serial number)) +: "
     )
-    table = re.compile(r"[+|][-=+]{8,}|\|.{0,400}\||\| ?\d+ +\w")
-    mark = re.compile(r"==> \S.{0,200} <==$|=====? ?(?:FILE )?\S{1,200}\.\w{1,5} ?=====?$")
-    launch = re.compile(
+    table = lazy(r"[+|][-=+]{8,}|\|.{0,400}\||\| ?\d+ +\w")
+    mark = lazy(r"==> \S.{0,200} <==$|=====? ?(?:FILE )?\S{1,200}\.\w{1,5} ?=====?$")
+    launch = lazy(
         r"Start (?:scheduler|worker) process(?: with rank id:\d+)?, ?log file:|(?:Worker"
         r"|Scheduler) process \d+ exit with"
         r"|RuntimeError: Distributed job exited"
     )
-    ms_plain = re.compile(r"\[(?:MS_\w+|PROF|mindspore|DATASET)\]|\[mindspore/")
+    ms_plain = lazy(r"\[(?:MS_\w+|PROF|mindspore|DATASET)\]|\[mindspore/")
     name = (
         r"(?:mind(?:spore|formers|nlp|yolo|ocr|cv|one|speed(?:-llm)?)|(?:ascend[ -])?cann(?:[ -]?(?:toolkit|nnae"
         r"|nnrt|kernels))?"
@@ -378,8 +407,8 @@ def _labeller() -> Callable[[str], str]:
         r"|gcc(?:/compiler)?"
         r"|glibc|libc|cuda|accelerate|datasets|(?:hard|soft)ware)"
     )
-    hccn_conf = re.compile(r"(?:address|netmask|netdetect|gateway|send_arp_status|arp_\w+|IPv6\w+)_\d{1,2}=")
-    version = re.compile(
+    hccn_conf = lazy(r"(?:address|netmask|netdetect|gateway|send_arp_status|arp_\w+|IPv6\w+)_\d{1,2}=")
+    version = lazy(
         r"(?i)\W{0,6}(?:host |container |docker |my |current )?" + name +
         r"\s{0,3}(?:version|ver|type|platform|compiler version|版本号?|environment)?\s{0,3}(?:[(（][^)）]{0,60}[)）])?"
         r"[*`'\" ]{0,4}[:：=]\s*\S"
@@ -392,7 +421,7 @@ def _labeller() -> Callable[[str], str]:
         r"|\w+_running_version|UserName|UserGroup|Driver_Install_\w+|Firmware_Install_\w+|Aicpu_Kernels_Install_\w+"
         r"|(?:inner)?version|arch|(?:tdt|log|prof|dvppkernels|tsfw)_version)="
     )  # fmt: skip
-    pin_known = re.compile(
+    pin_known = lazy(
         r"(?i)(?:\[(?:pip3?|conda)\] )?(?:mind(?:spore|formers|nlp|pet)(?:[_-]\w+)?|numpy|torch(?:[_-]?(?:npu"
         r"|vision|audio))?|scipy"
         r"|transformers|tokenizers|te|hccl|hccl[_-]parser|protobuf|sympy|decorator|attrs|pandas|pip|setuptools"
@@ -401,21 +430,21 @@ def _labeller() -> Callable[[str], str]:
         r"|ascend-cann-\w+)"
         r"(?:={1,2}| {2,}|\t)v?\d[\w.+!-]*(?:\s|$)"
     )
-    pin = re.compile(
+    pin = lazy(
         r"(?:\[(?:pip3?|conda)\] )?[A-Za-z][\w.-]{0,60}(?:==\d[\w.+!-]*(?:;.*)?$| {2,}\d[\w.+!-]*(?: +\S.*)?$"
         r"| @ file:|=\d+(?:\.\w+)+$)"
         r"|Package +Version|-{3,} -{3,}"
     )
-    export = re.compile(r"(?:export|declare -x|setenv|unset) [A-Za-z_]\w*(?:[= ]|$)")
-    assign = re.compile(r"[A-Z_][A-Z0-9_]{1,60}=|[a-z]{2,6}_proxy=|_=")
-    prompt = re.compile(
+    export = lazy(r"(?:export|declare -x|setenv|unset) [A-Za-z_]\w*(?:[= ]|$)")
+    assign = lazy(r"[A-Z_][A-Z0-9_]{1,60}=|[a-z]{2,6}_proxy=|_=")
+    prompt = lazy(
         r"(?:\([\w.:-]{1,40}\) ?){0,3}(?:[\w.-]{1,40}@[\w.-]{1,80}(?::| )[^$#%]{0,120}[$#%](?: |$)"
         r"|\[[\w.-]{1,40}@[\w.-]{1,80} [^\]]{0,120}\] ?[$#%]|[$%] [\w./~\"]|(?:ba|z|k)?sh-\d[\d.]*[$#]"
         r"|(?:~|/[\w./-]{0,80}) ?[$#] |PS [A-Z]:\\[^>]{0,120}>|[A-Z]:\\[^>]{0,120}>|➜ )"
         r"|>>> ?|\.\.\. |In \[\d+\]: |# " + _COMMANDS + r"|\([\w.:-]{1,40}\) [^$#]{0,80}[$#] "
     )
-    command = re.compile(_COMMANDS)
-    listing = re.compile(
+    command = lazy(_COMMANDS)
+    listing = lazy(
         r"(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.\d |[cdlbsp-][rwxsStT-]{9}[.+]? |Module +Size +Used by"
         r"|\w+ +\d+ +\d+(?: [\w,]+)?$"
         r"|#!/(?:usr/)?bin/(?:env )?(?:ba|z|da)?sh|Filesystem +Size|Linux \S+ \d+\.\d+|if \[|(?:then|fi|done|esac|do)$"
@@ -426,13 +455,13 @@ def _labeller() -> Callable[[str], str]:
         "(us)", "(ms)", "op name", "op_name", "op type", "op_type", "kernel name", "kernel_name", "task id", "task_id",
         "duration", "device_id", "device id", "computing", "communication", "bubble", "aicore",
     )  # fmt: skip
-    csv_train = re.compile(r"(?i)(?:[^,]{0,80},){0,12}\s*\"?(?:train[_ ]|val[_ ])?loss\"?\s*(?:,|$)")
-    csv_row = re.compile(r"[^,]{0,200}(?:,[^,]{0,200})+$")
-    csv_numbers = re.compile(r"[\w.\"-]*(?:, ?[\w.+\"/-]*)+$")
-    json_line = re.compile(r"[\[{]\s*(?:$|[\"\[{}\]]|//|#)|\"[^\"]{0,200}\"\s*:|[\]}][\]}, ]*$")
-    inner = re.compile(r"\"(?:log|message|msg)\"\s*:\s*\"((?:[^\"\\]|\\.){0,900})")
+    csv_train = lazy(r"(?i)(?:[^,]{0,80},){0,12}\s*\"?(?:train[_ ]|val[_ ])?loss\"?\s*(?:,|$)")
+    csv_row = lazy(r"[^,]{0,200}(?:,[^,]{0,200})+$")
+    csv_numbers = lazy(r"[\w.\"-]*(?:, ?[\w.+\"/-]*)+$")
+    json_line = lazy(r"[\[{]\s*(?:$|[\"\[{}\]]|//|#)|\"[^\"]{0,200}\"\s*:|[\]}][\]}, ]*$")
+    inner = lazy(r"\"(?:log|message|msg)\"\s*:\s*\"((?:[^\"\\]|\\.){0,900})")
     value = r"[\w(\[{\"'-]"
-    py_line = re.compile(
+    py_line = lazy(
         r"import [\w.]+(?: as \w+)?(?:, [\w., ]+)?(?:\s*#.*)?$|from [\w.]+ import [\w(*]|(?:async )?def \w+\("
         r"|class \w+(?:\([^)]*\))?:"
         r"|@\w[\w.]*(?:\(.*)?$|if __name__ ==|(?:if|elif|while|for|with|try|except|else|finally)\b.*:(?:\s*#.*)?$"
@@ -444,16 +473,16 @@ def _labeller() -> Callable[[str], str]:
         r"|[A-Za-z_][\w.]*(?:\[[^\]]{1,80}\])?(?:, ?[A-Za-z_][\w.]*){0,6}(?:: ?\w[\w.\[\], ]*)? ?[-+*/]?= ?" + value +
         r"|[rf]?\"\"\"|'{3}|[)\]}]+,?$"
     )  # fmt: skip
-    yaml_line = re.compile(r"(?:- )?[A-Za-z_][\w.\-/]{0,60} ?:(?:\s+[^\s].*)?$|-{3}$")
-    yaml_not = re.compile(
+    yaml_line = lazy(r"(?:- )?[A-Za-z_][\w.\-/]{0,60} ?:(?:\s+[^\s].*)?$|-{3}$")
+    yaml_not = lazy(
         r"(?i)(?:warn|note|info|reason|solution|https?|file|version|\w*error|\w*exception|\w*warning)\s?:"
     )
-    ini = re.compile(r"[a-z][\w.\-]{0,60} ?= ?[^=\s].{0,200}$|\[[A-Za-z][\w.: -]{0,40}\]$")
-    heading = re.compile(
+    ini = lazy(r"[a-z][\w.\-]{0,60} ?= ?[^=\s].{0,200}$|\[[A-Za-z][\w.: -]{0,40}\]$")
+    heading = lazy(
         r"#{2,6} \S|#{1,6} [^\x00-\x7f]|\*\*[^*]{1,80}\*\*[:：]?$|</?details>|<summary>|- \[[ xX]\] "
         r"|(?:[A-Z][\w']+|I) (?:[a-z']+[, ]){5,}"
     )
-    cjk = re.compile("[\u4e00-\u9fff]")
+    cjk = lazy("[\u4e00-\u9fff]")
     loading = ("load", "map", "download", "token", "fetch", "shard", "captur", "convert")
 
     def has_profile_column(text: str) -> bool:

@@ -14,46 +14,37 @@ import _thread
 import os
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from doctor import cache
 from doctor.rulebase import RuleBase
-from doctor.scan.anchors import SPECIALS
+from doctor.scan.anchors import FOLDED, LITERAL, REGEX, SPECIALS
 
 Hit = tuple[int, int]
 """(offset just behind the match, anchor id)"""
 
-class Anchors(NamedTuple):
-    """Patterns to look for. ``kinds[aid]`` is LITERAL, FOLDED (caseless literal) or REGEX; ``rules[aid]`` are positions
-    in the rules base; ``special[aid]`` names an anchor of the scanner's own, else it is empty."""
+class Anchors:
+    """Patterns to look for, numbered by anchor id: those of the rules, then those of the scanner itself.
 
-    patterns: tuple[bytes, ...]
-    kinds: tuple[int, ...]
-    rules: tuple[tuple[int, ...], ...]
-    special: tuple[str, ...]
-    confirm: tuple[re.Pattern[str] | None, ...]
-    key: str
+    ``rules[aid]`` are positions in the rules base, ``special[aid]`` is a name or empty, ``confirm[aid]`` must match
+    the line as well. The patterns themselves are only needed to build an engine.
+    """
 
+    def __init__(self, base: RuleBase) -> None:
+        self._base = base
+        count = len(base.anchor_rules)
+        self.rules: list[list[int]] = [*base.anchor_rules, *([] for _ in SPECIALS)]
+        self.special: dict[int, str] = {count + n: special.name for n, special in enumerate(SPECIALS)}
+        self.confirm = {count + n: special.confirm for n, special in enumerate(SPECIALS)}
+        self.key = base.key
 
-LITERAL, FOLDED, REGEX = range(3)
+    def __len__(self) -> int:
+        return len(self.rules)
 
-
-def encodings(text: str) -> tuple[bytes, ...]:
-    """A pattern as the bytes it has in a log: UTF-8, and GB18030 if that differs."""
-    utf8 = text.encode()
-    return (utf8,) if text.isascii() else tuple(dict.fromkeys((utf8, text.encode("gb18030", "ignore"))))
-
-
-def anchors_of(base: RuleBase) -> Anchors:
-    """All anchors of a rules base with those of the scanner itself."""
-    rows: list[tuple[bytes, int, tuple[int, ...], str, re.Pattern[str] | None]] = []
-    for text, regex, fold, rules in base.anchors:
-        for data in encodings(text):
-            rows.append((data, REGEX if regex else FOLDED if fold else LITERAL, tuple(rules), "", None))
-    for special in SPECIALS:
-        rows.append((special.pattern, REGEX if special.regex else LITERAL, (), special.name, special.confirm))
-    patterns, kinds, positions, names, confirm = zip(*rows, strict=True)
-    return Anchors(patterns, kinds, positions, names, confirm, base.key)
+    def rows(self) -> list[tuple[bytes, int]]:
+        """(pattern, kind) of every anchor."""
+        own = [(s.pattern, REGEX if s.regex else LITERAL) for s in SPECIALS]
+        return [*((text.encode("latin-1"), kind) for text, kind in self._base.anchors), *own]
 
 
 class Stream(Protocol):
@@ -102,12 +93,13 @@ class HyperscanEngine:
                 self._db = None
         if self._db is None:
             self._db = hs.Database(mode=hs.HS_MODE_STREAM)
+            rows = anchors.rows()
             try:
                 self._db.compile(
-                    expressions=[_expression(p, kind) for p, kind in zip(anchors.patterns, anchors.kinds, strict=True)],
-                    ids=list(range(len(anchors.patterns))),
-                    elements=len(anchors.patterns),
-                    flags=[(0, hs.HS_FLAG_CASELESS, hs.HS_FLAG_MULTILINE)[kind] for kind in anchors.kinds],
+                    expressions=[_expression(pattern, kind) for pattern, kind in rows],
+                    ids=list(range(len(rows))),
+                    elements=len(rows),
+                    flags=[(0, hs.HS_FLAG_CASELESS, hs.HS_FLAG_MULTILINE)[kind] for _, kind in rows],
                 )
             except hs.error as error:
                 raise ValueError(f"Hyperscan does not take the rules: {error}") from None
@@ -213,7 +205,7 @@ class Re2Engine:
         options.max_mem = 512 << 20
         self._set = re2.Set.SearchSet(options)
         self._find: list[Any] = []
-        for pattern, kind in zip(anchors.patterns, anchors.kinds, strict=True):
+        for pattern, kind in anchors.rows():
             text = pattern.decode("latin-1")
             source = ("(?m)" + text) if kind == REGEX else ("(?i)" if kind == FOLDED else "") + re2.escape(text)
             self._set.Add(source)
@@ -242,7 +234,7 @@ class PythonEngine:
 
     def __init__(self, anchors: Anchors) -> None:
         self._rows: list[tuple[bytes | None, bool, Any]] = []
-        for pattern, kind in zip(anchors.patterns, anchors.kinds, strict=True):
+        for pattern, kind in anchors.rows():
             if kind == LITERAL:
                 self._rows.append((pattern, False, None))
             elif kind == FOLDED:
@@ -270,7 +262,7 @@ class PythonEngine:
 
 def engine_for(base: RuleBase, prefer: str = "") -> Engine:
     """The fastest engine that can be had here, or the one named (``hyperscan``, ``re2``, ``python``)."""
-    anchors = anchors_of(base)
+    anchors = Anchors(base)
     makers: dict[str, Callable[[Anchors], Engine]] = {
         "hyperscan": HyperscanEngine,
         "re2": Re2Engine,

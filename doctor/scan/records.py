@@ -6,14 +6,14 @@ look alike and are told apart by their parentheses. All expressions are linear a
 
 from __future__ import annotations
 
-import re
-from calendar import timegm
 from typing import NamedTuple
+
+from doctor.scan.lazy import lazy
 
 MAX_LINE = 4096
 """Bytes of a line that are looked at; longer lines exist (progress bars, dumped graphs)."""
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])")
+_ANSI = lazy(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])")
 _LEVEL_WORDS = "DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|EVENT|TRACE"
 _LEVELS = {
     "WARN": "WARNING", "FATAL": "CRITICAL", "TRACE": "DEBUG",
@@ -22,43 +22,43 @@ _LEVELS = {
 
 # rank, grep and container prefixes; taken off one after the other
 _PREFIXES = (
-    re.compile(r"\[rank ?(?P<rank>\d{1,6})\]:\s?"),
-    re.compile(r"(?P<file>[^\s:]{1,300}\.(?:log|txt|out|err)(?:\.\d+)?)(?::\d+:|-\d+-|:)\s?"),
-    re.compile(r"\((?P<actor>[A-Za-z_]\w{0,60}) pid=(?P<pid>\d+)(?:, ip=[^)]{1,60})?\)\s?"),
-    re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)\s(?:(?:stdout|stderr) [FP] )?"),
-    re.compile(r"(?:> ?){1,4}"),
-    re.compile(r"\[\d{1,5}\]:\s"),
-    re.compile(r"(?P<n>\d{1,6})[:-](?=\[)"),
-    re.compile(r"[A-Za-z][\w.-]{0,60}: (?=\[(?:ERROR|WARNING|INFO|CRITICAL|EVENT)\])"),
+    lazy(r"\[rank ?(?P<rank>\d{1,6})\]:\s?"),
+    lazy(r"(?P<file>[^\s:]{1,300}\.(?:log|txt|out|err)(?:\.\d+)?)(?::\d+:|-\d+-|:)\s?"),
+    lazy(r"\((?P<actor>[A-Za-z_]\w{0,60}) pid=(?P<pid>\d+)(?:, ip=[^)]{1,60})?\)\s?"),
+    lazy(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)\s(?:(?:stdout|stderr) [FP] )?"),
+    lazy(r"(?:> ?){1,4}"),
+    lazy(r"\[\d{1,5}\]:\s"),
+    lazy(r"(?P<n>\d{1,6})[:-](?=\[)"),
+    lazy(r"[A-Za-z][\w.-]{0,60}: (?=\[(?:ERROR|WARNING|INFO|CRITICAL|EVENT)\])"),
 )
 
 _DATE = r"(?P<ts>\d{4}-\d\d-\d\d[- T]\d\d:\d\d:\d\d(?:[.,]\d{1,6}){0,2})"
 _HEADS = (
     # MindSpore C++ (three fields), MindSpore Python (colon), CANN plog (two fields)
-    re.compile(rf"\[(?P<level>{_LEVEL_WORDS}|V\d+)\] ?(?P<mod>[A-Za-z0-9_]+)\((?P<pid>-?\d+)[:,][^)]{{0,200}}\):{_DATE}"),
+    lazy(rf"\[(?P<level>{_LEVEL_WORDS}|V\d+)\] ?(?P<mod>[A-Za-z0-9_]+)\((?P<pid>-?\d+)[:,][^)]{{0,200}}\):{_DATE}"),
     # torch_npu
-    re.compile(rf"\[(?P<level>ERROR|W|E|I|F|D)\] ?{_DATE} \(PID:(?P<pid>\d+), Device:(?P<device>-?\d+), RankID:(?P<rank>-?\d+)\)"),
+    lazy(rf"\[(?P<level>ERROR|W|E|I|F|D)\] ?{_DATE} \(PID:(?P<pid>\d+), Device:(?P<device>-?\d+), RankID:(?P<rank>-?\d+)\)"),
     # mindformers to a file, deepspeed, mindnlp: [LEVEL] date / [date] [LEVEL]
-    re.compile(rf"\[ {{0,8}}(?P<level>{_LEVEL_WORDS}) {{0,8}}\] ?\[?{_DATE}"),
-    re.compile(rf"\[{_DATE}\] ?\[ {{0,8}}(?P<level>{_LEVEL_WORDS}) {{0,8}}\]"),
-    re.compile(rf"\[(?P<level>{_LEVEL_WORDS})\|[^\]]{{1,120}}\] {_DATE}"),
+    lazy(rf"\[ {{0,8}}(?P<level>{_LEVEL_WORDS}) {{0,8}}\] ?\[?{_DATE}"),
+    lazy(rf"\[{_DATE}\] ?\[ {{0,8}}(?P<level>{_LEVEL_WORDS}) {{0,8}}\]"),
+    lazy(rf"\[(?P<level>{_LEVEL_WORDS})\|[^\]]{{1,120}}\] {_DATE}"),
     # vLLM: LEVEL mm-dd hh:mm:ss [file:line]
-    re.compile(rf"(?P<level>{_LEVEL_WORDS}) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \["),
+    lazy(rf"(?P<level>{_LEVEL_WORDS}) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \["),
     # glog as torch prints it: W0520 09:20:36.761000 pid file], [W611 13:31:09.5 file], [E ProcessGroup.cpp:1] and [W x.ts:487]
-    re.compile(r"\[?(?P<level>[WEFI])\d{3,4} \d\d:\d\d:\d\d\.\d+ "),
-    re.compile(r"\[(?P<level>[WEFI]) [\w./-]{1,80}:\d+\]"),
+    lazy(r"\[?(?P<level>[WEFI])\d{3,4} \d\d:\d\d:\d\d\.\d+ "),
+    lazy(r"\[(?P<level>[WEFI]) [\w./-]{1,80}:\d+\]"),
     # the common Python shapes: date - name - LEVEL -, date | LEVEL |, date,ms [LEVEL], mm/dd/yyyy ... - LEVEL -
-    re.compile(rf"\[?{_DATE}\]?[^\n]{{0,120}}?(?:\[| - |\| | )(?P<level>{_LEVEL_WORDS})(?: {{0,8}}[\]|:-]| - | )"),
-    re.compile(rf"\d\d/\d\d/\d{{4}} \d\d:\d\d:\d\d - (?P<level>{_LEVEL_WORDS}) - "),
-    re.compile(r"(?P<level>INFO|WARNING|ERROR|CRITICAL):(?:\s{2,}|[\w.]+:)"),
+    lazy(rf"\[?{_DATE}\]?[^\n]{{0,120}}?(?:\[| - |\| | )(?P<level>{_LEVEL_WORDS})(?: {{0,8}}[\]|:-]| - | )"),
+    lazy(rf"\d\d/\d\d/\d{{4}} \d\d:\d\d:\d\d - (?P<level>{_LEVEL_WORDS}) - "),
+    lazy(r"(?P<level>INFO|WARNING|ERROR|CRITICAL):(?:\s{2,}|[\w.]+:)"),
     # an unlabelled time stamp in front of everything: a record, level unknown
-    re.compile(rf"\[?{_DATE}\]? "),
+    lazy(rf"\[?{_DATE}\]? "),
 )
-_VLLM = re.compile(rf"(?P<level>{_LEVEL_WORDS}) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \[[^\]]{{1,120}}\]\s?")
-_CANN_HEAD = re.compile(r"\s*(?:\[PID: ?(?P<pid>\d+)\] ?)?(?:[EW][A-Z0-9]\d{4}(?::|\[PID)|.{0,80}\([EW][A-Z0-9]\d{4}\):)")
-_CANN_TIME = re.compile(r"\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d\.\d{1,3}\.\d{1,3}")
-_TRACEBACK = re.compile(r"\s{0,8}Traceback \(most recent call last\):")
-_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[- T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?(?:\.(\d{1,3}))?")
+_VLLM = lazy(rf"(?P<level>{_LEVEL_WORDS}) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \[[^\]]{{1,120}}\]\s?")
+_CANN_HEAD = lazy(r"\s*(?:\[PID: ?(?P<pid>\d+)\] ?)?(?:[EW][A-Z0-9]\d{4}(?::|\[PID)|.{0,80}\([EW][A-Z0-9]\d{4}\):)")
+_CANN_TIME = lazy(r"\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d\.\d{1,3}\.\d{1,3}")
+_TRACEBACK = lazy(r"\s{0,8}Traceback \(most recent call last\):")
+_TIME = lazy(r"(\d{4})-(\d\d)-(\d\d)[- T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?(?:\.(\d{1,3}))?")
 
 
 class Head(NamedTuple):
@@ -145,7 +145,11 @@ def seconds_of(stamp: str) -> float | None:
     part = 0.0
     if fraction:
         part = int(fraction) / 1000 if micro is not None else int(fraction) / 10 ** len(fraction)
-    return round(timegm((year, month, day, hour, minute, second)) + part, 3)
+    # days from the civil date (Howard Hinnant's formula); calendar and datetime cost 2 ms of import
+    early = month <= 2
+    years = year - early
+    days = years * 365 + years // 4 - years // 100 + years // 400 + (153 * (month + (9 if early else -3)) + 2) // 5 + day
+    return round((days - 719469) * 86400 + hour * 3600 + minute * 60 + second + part, 3)
 
 
 def head_of(text: str) -> Head | None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from doctor.rulebase import Clause, LogSpec, Rule, RuleBase
 from doctor.scan import records
 from doctor.scan.calc import holds
-from doctor.scan.matcher import Anchors, Engine, anchors_of, engine_for
+from doctor.scan.lazy import lazy, lazy_bytes
+from doctor.scan.matcher import Anchors, Engine, engine_for
 
 CHUNK = 256 << 10
 KEEP_FIRST = 12
@@ -185,38 +186,24 @@ class Matcher:
 
     def __init__(self, base: RuleBase, engine: Engine | str = "") -> None:
         self.base = base
-        self.anchors: Anchors = anchors_of(base)
+        self.anchors = Anchors(base)
         self.engine = engine_for(base, engine) if isinstance(engine, str) else engine
         self.patterns = Patterns()
-        self.steps = frozenset(n for n, name in enumerate(self.anchors.special) if name == "step")
-        self.weak = frozenset(n for n, name in enumerate(self.anchors.special) if name == "weak")
-        self.quiet = frozenset(
-            n
-            for n, rows in enumerate(self.anchors.rules)
-            if not any(_takes_info(base.rules[r].log) for r in rows) and self.anchors.special[n] not in ("meta", "weak")
-        )
-        """anchors that mean nothing on an INFO or DEBUG line"""
-        self._codes: dict[str, Any] | None = None
-
-    @property
-    def codes(self) -> dict[str, Any]:
-        if self._codes is None:
-            self._codes = self.base.codes
-        return self._codes
-
-
-def _takes_info(log: LogSpec | None) -> bool:
-    return log is not None and ("INFO" in log.level or "DEBUG" in log.level)
+        special = self.anchors.special
+        self.steps = frozenset(n for n, name in special.items() if name == "step")
+        self.weak = frozenset(n for n, name in special.items() if name == "weak")
+        self.loud = frozenset(base.anchor_info) | {n for n, name in special.items() if name in ("meta", "weak")}
+        """anchors that also mean something on an INFO or DEBUG line"""
 
 
 _QUIET_HEADS = (b"[INFO]", b"[DEBUG", b"[EVENT", b"[V", b"[TRACE")
-_ESC = re.compile(rb"\x1b\[[0-?]{0,40}[ -/]{0,4}[@-~]")
-_ESC_CUT = re.compile(rb"\x1b(\[[0-?]{0,40}[ -/]{0,4})?$")
-_CODE = re.compile(
+_ESC = lazy_bytes(rb"\x1b\[[0-?]{0,40}[ -/]{0,4}[@-~]")
+_ESC_CUT = lazy_bytes(rb"\x1b(\[[0-?]{0,40}[ -/]{0,4})?$")
+_CODE = lazy(
     r"\b([EW][A-Z0-9]\d{4})(?=:|\[PID|\):)|(?i:(?:ret|ret_?code|error ?code|err_?code|error_code|error)(?: is)?[ =:\[(]{1,3})"
     r"(0x[0-9a-fA-F]{6,8}|[1-5]\d{5})\b"
 )
-_RANK_ID = re.compile(r"(?:Global rank id|This node \d+ rank id|\brank id): ?(\d{1,6})")
+_RANK_ID = lazy(r"(?:Global rank id|This node \d+ rank id|\brank id): ?(\d{1,6})")
 
 
 def plain_chunks(stream: BinaryIO, size: int = CHUNK) -> Iterator[bytes]:
@@ -395,7 +382,7 @@ class Scanner:
         matcher = self.matcher
         raw = self._window.slice(start, stop)
         if raw.startswith(_QUIET_HEADS):
-            anchors = {a: e for a, e in anchors.items() if a not in matcher.quiet}
+            anchors = {a: e for a, e in anchors.items() if a in matcher.loud}
             if not anchors:
                 return
         stripped = records.strip(records.visible(_around(raw, start, anchors)))
@@ -408,7 +395,7 @@ class Scanner:
         for aid in anchors:
             for position in matcher.anchors.rules[aid]:
                 wanted[position] = None
-            name = matcher.anchors.special[aid]
+            name = matcher.anchors.special.get(aid, "")
             if name and name not in specials:
                 confirm = matcher.anchors.confirm[aid]
                 if confirm is None or confirm.search(text):
@@ -426,9 +413,8 @@ class Scanner:
         hit = False
         block: _Unit | None = None
         message: _Unit | None = None
-        rules = matcher.base.rules
         for position in wanted:
-            rule = rules[position]
+            rule = matcher.base.rule_at(position)
             log = rule.log
             assert log is not None
             if level and level not in log.level and not (level == "EVENT" and "INFO" in log.level):
@@ -547,12 +533,12 @@ class Scanner:
     def _code(
         self, start: int, stop: int, text: str, level: str, head: records.Head | None, stripped: records.Stripped
     ) -> None:
-        codes = self.matcher.codes
+        base = self.matcher.base
         for found in _CODE.finditer(text):
             code = found[1] or found[2]
-            known = codes.get(code) or codes.get(code.lower())
+            known = next((c for c in _spellings(code) if c in base.code_spans), None)
             if known is not None:
-                name = f"CODE:{known['code']}"
+                name = f"CODE:{known}"
                 if self._counts.get(name, 0) < JUDGE_AT_MOST:
                     self._keep(name, start, stop, text, {"code": code}, level, head, stripped, CONTEXT)
 
@@ -658,6 +644,14 @@ def _around(raw: bytes, start: int, anchors: dict[int, int]) -> bytes:
     if first <= records.MAX_LINE - 512:
         return raw[: records.MAX_LINE]
     return raw[max(0, first - records.MAX_LINE // 2) : first + records.MAX_LINE // 2]
+
+
+def _spellings(code: str) -> tuple[str, ...]:
+    """How a printed code may stand in the catalogue: 0x07020009 as 0x7020009, events in upper case."""
+    if not code.lower().startswith("0x"):
+        return (code,)
+    digits = code[2:].lstrip("0") or "0"
+    return (code, code.lower(), "0x" + digits.lower(), "0x" + digits.upper())
 
 
 def scan_stream(

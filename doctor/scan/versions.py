@@ -5,11 +5,12 @@ there, and never from a line that says what is wanted or what is not.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 from doctor.scan.kinds import clean, split_lines
+from doctor.scan.lazy import lazy
 
 KEYS: tuple[str, ...] = (
     "version.mindspore",
@@ -33,8 +34,11 @@ _WORDS = (
 )  # fmt: skip
 
 
+_IN_RECORDS = ("version", "soc", "-packages", "/ascend", "/lib/python3", "requires", "cann", "but you have")
+
+
 class _Patterns(NamedTuple):
-    example: Callable[..., str]
+    example: "re.Pattern[str]"
     sure: tuple[tuple[str, str, "re.Pattern[str]"], ...]  # key, a word without which the pattern cannot match, pattern
     stated: tuple[tuple[str, tuple[str, ...], "re.Pattern[str]"], ...]
     wanted: "re.Pattern[str]"
@@ -50,7 +54,7 @@ def _patterns() -> _Patterns:
 
     def named(name: str) -> "re.Pattern[str]":
         # NAME [version] [(…)] then "==", "=", ":" or blanks, then the number; what stands before must end a word
-        return re.compile(
+        return lazy(
             r"(?i)(?:^|[^\w./-])(?:"
             + name
             + r")(?:[ _-]{0,2}(?:version|ver|toolkit|版本号?|的版本))?(?: ?\([^)]{0,60}\))?"
@@ -58,40 +62,40 @@ def _patterns() -> _Patterns:
         )
 
     return _Patterns(
-        example=re.compile(r"(?i)\((?:e\.?g\.?|eg|for example|例如|比如|如)[^)]{0,120}\)").sub,
+        example=lazy(r"(?i)\((?:e\.?g\.?|eg|for example|例如|比如|如)[^)]{0,120}\)"),
         # Forms that a tool prints about what it found; they hold even where the line goes on about requirements.
         sure=(
-            ("version.cann", "cann_version", re.compile(r"(?i)\[CANN_VERSION ?: ?" + number + r"\]")),
-            ("version.cann", "/ascend-toolkit/", re.compile(r"(?i)/ascend-toolkit/" + number + r"(?:/|$)")),
-            ("version.cann", "_running_version", re.compile(r"(?i)_running_version=\[[\w.]{1,40}:" + number + r"\]")),
+            ("version.cann", "cann_version", lazy(r"(?i)\[CANN_VERSION ?: ?" + number + r"\]")),
+            ("version.cann", "/ascend-toolkit/", lazy(r"(?i)/ascend-toolkit/" + number + r"(?:/|$)")),
+            ("version.cann", "_running_version", lazy(r"(?i)_running_version=\[[\w.]{1,40}:" + number + r"\]")),
             (
                 "version.cann",
                 "ascend-cann-",
-                re.compile(r"(?i)Ascend-cann-(?:toolkit|nnae|nnrt|kernels\w*)[_-]" + number + r"_linux"),
+                lazy(r"(?i)Ascend-cann-(?:toolkit|nnae|nnrt|kernels\w*)[_-]" + number + r"_linux"),
             ),
             (
                 "version.cann",
                 "/ascend/",
-                re.compile(
+                lazy(
                     r"(?i)/Ascend/(?:cann-)?" + number + r"/(?:opp|toolkit|compiler|runtime|fwkacllib|\w+-linux)"
                 ),
             ),
-            ("version.python", "-packages", re.compile(r"/python(3\.\d{1,2})/(?:site|dist)-packages")),
-            ("version.python", "/lib/python3", re.compile(r"python(3\.\d{1,2}(?:\.\d{1,2})?)/lib/python3")),
-            ("version.driver", "npu-driver_", re.compile(r"(?i)npu-driver_" + number + r"_linux")),
-            ("version.firmware", "npu-firmware_", re.compile(r"(?i)npu-firmware_" + number + r"\.run")),
+            ("version.python", "-packages", lazy(r"/python(3\.\d{1,2})/(?:site|dist)-packages")),
+            ("version.python", "/lib/python3", lazy(r"python(3\.\d{1,2}(?:\.\d{1,2})?)/lib/python3")),
+            ("version.driver", "npu-driver_", lazy(r"(?i)npu-driver_" + number + r"_linux")),
+            ("version.firmware", "npu-firmware_", lazy(r"(?i)npu-firmware_" + number + r"\.run")),
             (
                 "version.mindspore",
                 "mindspore version",
-                re.compile(r"(?i)MindSpore version " + number + r" and .{0,120}(?:does not match|version)"),
+                lazy(r"(?i)MindSpore version " + number + r" and .{0,120}(?:does not match|version)"),
             ),
-            ("version.mindspore", "requires", re.compile(r"^(?:ERROR: )?mindspore " + number + r" requires ")),
-            ("version.numpy", "but you have", re.compile(r"but you have numpy " + number + r" which")),
-            ("version.torch", "but you have", re.compile(r"but you have torch " + number + r" which")),
+            ("version.mindspore", "requires", lazy(r"^(?:ERROR: )?mindspore " + number + r" requires ")),
+            ("version.numpy", "but you have", lazy(r"but you have numpy " + number + r" which")),
+            ("version.torch", "but you have", lazy(r"but you have torch " + number + r" which")),
             (
                 "device.chip",
                 "current",
-                re.compile(r"(?i)current (?:device )?soc[ _]?versi\w{1,3} (?:is )?Ascend ?((?:910|310|950)\w{0,8})"),
+                lazy(r"(?i)current (?:device )?soc[ _]?versi\w{1,3} (?:is )?Ascend ?((?:910|310|950)\w{0,8})"),
             ),
         ),
         stated=(
@@ -107,7 +111,7 @@ def _patterns() -> _Patterns:
             ("version.torch", ("torch",), named("(?:py)?torch")),
             ("version.numpy", ("numpy",), named("numpy")),
             ("version.python", ("python",), named("python3?|cpython")),
-            ("version.python", ("python3.",), re.compile(r"(?:^|[^\w./])python(3\.\d{1,2})(?:$|[^\w.])")),
+            ("version.python", ("python3.",), lazy(r"(?:^|[^\w./])python(3\.\d{1,2})(?:$|[^\w.])")),
             (
                 "version.driver",
                 ("driver", "驱动"),
@@ -117,15 +121,15 @@ def _patterns() -> _Patterns:
             (
                 "device.chip",
                 ("910", "310", "950"),
-                re.compile(
+                lazy(
                     r"(?i)(?:ascend[ _-]?|atlas ?(?:a2|a3)? ?|npu(?: type)? ?[:=]? ?|chip(?: name"
                     r"| type)? {0,40}[:=]? ?|device ?[:=] ?|\b)"
                     r"(910(?:pro[ab]|b[1-4](?:-\d)?|[abc]|_93\d\d)|310(?:p[1-7]?|b[1-4]?)|950(?:pr|dt))(?:$|[^\w-])"
                 ),
             ),
-            ("device.chip", ("910", "310", "950"), re.compile(r"(?i)ascend[ _-]?(910|310|950)(?:$|[^\w-])")),
+            ("device.chip", ("910", "310", "950"), lazy(r"(?i)ascend[ _-]?(910|310|950)(?:$|[^\w-])")),
         ),
-        wanted=re.compile(
+        wanted=lazy(
             r"(?i)\brequire|\bneed|\bat least\b|\bor (?:later|above|higher|newer|greater)|\bexpect|\bshould\b"
             r"|\brecommend|\bplease (?:install|up|use)"
             r"|\bdepend|\bcompatib|\bsupport|\bmatching distribution|satisf|\bnot\b|n't\b|\bupgrade to\b"
@@ -133,8 +137,8 @@ def _patterns() -> _Patterns:
             r"|需要|要求|至少|以上|及更高|建议|推荐|升级|不是|不支持|不匹配"
             r"|适配|配套|请安装|pip3? install |conda install "
         ),
-        conflict=re.compile(r"(?i)nvidia|cuda|\bgpu driver|chromedriver|webdriver"),
-        arch=re.compile(r"(?:^|[^a-zA-Z0-9])(aarch64|x86_64|arm64|amd64)(?:$|[^a-zA-Z0-9])"),
+        conflict=lazy(r"(?i)nvidia|cuda|\bgpu driver|chromedriver|webdriver"),
+        arch=lazy(r"(?:^|[^a-zA-Z0-9])(aarch64|x86_64|arm64|amd64)(?:$|[^a-zA-Z0-9])"),
     )
 
 
@@ -167,6 +171,8 @@ def _mentions(lines: list[str]) -> Iterator[tuple[int, str, str]]:
         low = raw[:4096].lower()
         if not pending and not any(word in low for word in _WORDS):
             continue
+        if not pending and low[:1] == "[" and "):2" in low[:120] and not any(word in low for word in _IN_RECORDS):
+            continue  # a log record names its source file and process, which are no versions
         line = clean(raw).strip()
         low = line.lower()
         if pending:
@@ -221,7 +227,7 @@ def _of_line(patterns: _Patterns, lines: list[str], at: int, line: str, low: str
         return  # the name in a MindSpore or CANN log line is that of the source file or process
     text = line.translate(_PUNCTUATION) if not line.isascii() or any(mark in line for mark in "*`|\t") else line
     if "(" in text:
-        text = patterns.example("", text)
+        text = patterns.example.sub("", text)
     stated: list[tuple[str, str]] = []
     for key, words, pattern in patterns.stated:
         if any(word in low for word in words):

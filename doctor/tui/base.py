@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, cast
 
+from rich.cells import cell_len, chop_cells
 from textual.binding import ActiveBinding
 from textual.screen import ModalScreen, Screen, ScreenResultType
 
 from doctor.i18n import texts, tr
 from doctor.render.safe import redact, safe
+from doctor.render.text import _wrap
 
 if TYPE_CHECKING:
     from doctor.tui.app import DoctorApp
@@ -26,6 +28,14 @@ def ascii_only() -> bool:
 def outside(text: str) -> str:
     """Text from a log or a file name for one line of the screen: harmless, secrets masked."""
     return redact(safe(text))
+
+
+def wrap(text: str, columns: int) -> list[str]:
+    """Lines of at most ``columns`` cells; words that are longer, paths and operator names, are cut."""
+    out = []
+    for line in _wrap(text, columns):
+        out += [line] if cell_len(line) <= columns else chop_cells(line, columns)
+    return out
 
 
 class TranslatedScreen(Screen[ScreenResultType]):

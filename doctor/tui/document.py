@@ -154,9 +154,9 @@ class FileDocument:
     def count(self) -> int:
         return self._before[-1] + (1 if not self.complete or self._last_open else 0)
 
-    def extend(self, blocks: int, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Count the lines of that many further blocks; True when all is counted."""
-        for _ in range(blocks):
+    def extend(self, blocks: int, stop: Callable[[], bool] = lambda: False, *, only_first: bool = False) -> bool:
+        """Count the lines of that many further blocks (or of the first ones alone); True when all is counted."""
+        for _ in range(max(0, blocks - len(self._before) + 1) if only_first else blocks):
             with self._lock:
                 if self.complete or self._closed or stop():
                     break

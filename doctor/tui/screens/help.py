@@ -23,7 +23,8 @@ KEYS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         ("c", "key.copy"), ("s", "key.save"), ("z", "key.zoom"), ("Tab", "key.next_pane"), ("Enter", "key.enter"),
     )),
     ("help.log", (
-        ("/", "key.search"), ("n  N", "key.next_hit"), ("g  G", "key.ends"), ("← →", "key.sideways"), ("0  $", "key.line_ends"),
+        ("/", "key.search"), ("n  N", "key.next_hit"), ("g  G", "key.ends"),
+        ("Left Right", "key.sideways"), ("0  $", "key.line_ends"),
     )),
 )  # fmt: skip
 

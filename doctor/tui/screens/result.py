@@ -14,7 +14,7 @@ from textual.widgets import Footer, Static
 from doctor.i18n import pick, tr
 from doctor.model import Finding, Report
 from doctor.render.text import mark, size_text
-from doctor.tui.base import NARROW_BELOW, TranslatedScreen, ascii_only, outside
+from doctor.tui.base import TranslatedScreen, ascii_only, outside
 from doctor.tui.files import report_text
 from doctor.tui.screens.save import SaveScreen
 from doctor.tui.widgets.causes import STYLES, CauseTree, Item
@@ -28,7 +28,6 @@ _VERDICT = {**STYLES, "healthy": "bold green", "unknown": "bold magenta"}
 class ResultScreen(TranslatedScreen[None]):
     """Moving in the tree is enough: the other panes follow."""
 
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (NARROW_BELOW, "-wide")]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("c", "copy", "tui.key.copy"),
         Binding("s", "save", "tui.key.save"),
@@ -58,7 +57,8 @@ class ResultScreen(TranslatedScreen[None]):
     def retranslate(self) -> None:
         lang, report = self.doctor.lang, self.report
         verdict = report.verdict if report.verdict in _VERDICT else "unknown"
-        head = Text(f"{mark(verdict, ascii_only())} {tr(lang, f'verdict.{verdict}')}", _VERDICT[verdict], no_wrap=True)
+        head = Text(no_wrap=True)
+        head.append(f"{mark(verdict, ascii_only())} {tr(lang, f'verdict.{verdict}')}", _VERDICT[verdict])
         lines = sum(i.lines for i in report.inputs)
         size = size_text(sum(i.size for i in report.inputs))
         read = tr(lang, "inputs", files=len(report.inputs), lines=f"{lines:,}", size=size)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rich.cells import set_cell_size
+from rich.cells import cell_len, set_cell_size
+from rich.style import Style
 from rich.text import Text
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
@@ -16,6 +17,9 @@ from doctor.tui.base import ascii_only, outside
 
 STYLES = {"error": "bold red", "warning": "bold yellow", "advice": "cyan"}
 
+RULE_FROM = 60
+"""Columns from which the rule's id is shown beside a diagnosis."""
+
 
 class Item(NamedTuple):
     """What a node of the tree stands for."""
@@ -23,18 +27,21 @@ class Item(NamedTuple):
     diagnosis: Diagnosis | None = None
     finding: Finding | None = None
     evidence: Evidence | None = None
+    tail: str = ""
+    """shown at the end of the row, also when the label must be cut"""
 
 
 class CauseTree(Tree[Item]):
-    """Selecting a node tells the screen what to explain and which line to show."""
+    """Moving the cursor tells the screen what to explain and which line to show."""
 
     ICON_NODE = "▸ "
     ICON_NODE_EXPANDED = "▾ "
+    GUIDE = 2
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(Text(" "), id=id)
         self.show_root = False
-        self.guide_depth = 3
+        self.guide_depth = self.GUIDE
         self.auto_expand = False
         if ascii_only():
             self.ICON_NODE, self.ICON_NODE_EXPANDED = "+ ", "- "
@@ -47,7 +54,8 @@ class CauseTree(Tree[Item]):
             self._diagnosis(report, diagnosis, lang, open_=n == 0)
         about = [f for f in report.findings if f.id in ("INPUT", "RULES")]
         if about:
-            node = self.root.add(Text(f"{tr(lang, 'tui.result.inputs')} ({len(about)})"), Item(), expand=not report.diagnoses)
+            title = f"{tr(lang, 'tui.result.inputs')} ({len(about)})"
+            node = self.root.add(Text(title), Item(), expand=not report.diagnoses)
             for finding in about:
                 node.add_leaf(_label(finding.severity, outside(pick(finding.title, lang))), Item(finding=finding))
         if not report.diagnoses and not about:
@@ -55,20 +63,21 @@ class CauseTree(Tree[Item]):
         self.cursor_line = 0
 
     def _diagnosis(self, report: Report, diagnosis: Diagnosis, lang: str, *, open_: bool) -> None:
-        place = place_text(diagnosis, lang)
-        sure = tr(lang, f"confidence.{diagnosis.confidence}")
-        label = _label(diagnosis.severity, outside(pick(diagnosis.title, lang)))
-        label.append(f"  {diagnosis.rule}{'  ' + outside(place) if place else ''}  {sure}", "dim")
+        tail = [outside(place_text(diagnosis, lang)), tr(lang, f"confidence.{diagnosis.confidence}")]
+        label = _label(diagnosis.severity, outside(pick(diagnosis.title, lang)), STYLES[diagnosis.severity])
         first = diagnosis.evidence[0] if diagnosis.evidence else None
-        node = self.root.add(label, Item(diagnosis, None, first), expand=open_)
+        item = Item(diagnosis, None, first, "  ".join(t for t in tail if t))
+        node = self.root.add(label, item, expand=open_)
         for evidence in diagnosis.evidence:
-            node.add_leaf(Text(f"{tr(lang, 'evidence')}  {outside(_at(evidence))}", "dim"), Item(diagnosis, None, evidence))
+            at = Text(f"{tr(lang, 'evidence')}  {outside(at_text(evidence))}", "dim")
+            node.add_leaf(at, Item(diagnosis, None, evidence))
         rows: dict[str, list[Finding]] = {}
         for index in diagnosis.consequences:
             rows.setdefault(report.findings[index].id, []).append(report.findings[index])
         if rows:
-            below = node.add(Text(f"{tr(lang, 'consequences')} ({len(rows)})"), Item(diagnosis, None, first), expand=open_)
-            room = max(map(len, rows))
+            title = f"{tr(lang, 'consequences')} ({len(rows)})"
+            below = node.add(Text(title), Item(diagnosis, None, first), expand=open_)
+            room = min(8, max(map(len, rows)))
             for members in rows.values():
                 self._consequence(below, members, room, lang)
 
@@ -76,11 +85,9 @@ class CauseTree(Tree[Item]):
         first = members[0]
         ranks = [f.place.rank for f in members if f.place.rank is not None]
         where = tr(lang, "rank", ranks=ranks_text(ranks)) if ranks else ""
-        label = _label(first.severity, set_cell_size(first.id, room), "")
-        label.append(f"  {outside(pick(first.title, lang))}")
-        if where:
-            label.append(f"  {where}", "dim")
-        item = Item(None, first, first.evidence[0] if first.evidence else None)
+        name = set_cell_size(first.id, room) if len(first.id) < room else first.id
+        label = _label(first.severity, f"{name} {outside(pick(first.title, lang))}")
+        item = Item(None, first, first.evidence[0] if first.evidence else None, where)
         if len(members) == 1:
             node.add_leaf(label, item)
             return
@@ -88,15 +95,33 @@ class CauseTree(Tree[Item]):
         for finding in members:
             at = finding.evidence[0] if finding.evidence else None
             rank = tr(lang, "rank", ranks=finding.place.rank) if finding.place.rank is not None else "-"
-            below.add_leaf(Text(f"{rank}  {outside(_at(at)) if at else ''}"), Item(None, finding, at))
+            below.add_leaf(Text(f"{rank}  {outside(at_text(at)) if at else ''}", "dim"), Item(None, finding, at))
+
+    def render_label(self, node: TreeNode[Item], base_style: Style, style: Style) -> Text:
+        """A label cut to the width, so that its tail can always be seen."""
+        label = super().render_label(node, base_style, style)
+        width = self.scrollable_content_region.width
+        if node.data is None or width <= 0:
+            return label
+        depth, parent = 0, node.parent
+        while parent is not None and not parent.is_root:
+            depth, parent = depth + 1, parent.parent
+        room = width - depth * self.GUIDE
+        tail = node.data.tail
+        if node.data.diagnosis is not None and tail and width >= RULE_FROM:
+            tail = f"{node.data.diagnosis.rule}  {tail}"
+        tail = f"  {tail}" if tail else ""
+        if cell_len(tail) > room // 2:
+            tail = ""
+        label.truncate(max(4, room - cell_len(tail)), overflow="ellipsis", pad=bool(tail))
+        label.append(tail, style + Style(dim=True))
+        return label
 
 
-def _at(evidence: Evidence) -> str:
+def at_text(evidence: Evidence) -> str:
+    """Source and line."""
     return f"{evidence.source}:{evidence.line}" if evidence.line else evidence.source
 
 
-def _label(severity: str, text: str, style: str | None = None) -> Text:
-    label = Text(f"{mark(severity, ascii_only())} ", STYLES[severity])
-    label.append(text, "" if style is not None else STYLES[severity] if severity == "error" else "")
-    label.no_wrap = True
-    return label
+def _label(severity: str, text: str, style: str = "") -> Text:
+    return Text.assemble((f"{mark(severity, ascii_only())} ", STYLES[severity]), (text, style))

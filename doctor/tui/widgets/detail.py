@@ -12,12 +12,8 @@ from textual.widgets import Static
 from doctor.i18n import pick, tr
 from doctor.model import Diagnosis, Evidence, Finding
 from doctor.render.text import mark, place_text
-from doctor.render.text import _wrap as wrap
-from doctor.tui.base import ascii_only, outside
-from doctor.tui.widgets.causes import STYLES, Item
-
-Row = tuple[str, str]
-"""A label (or nothing) and text of one or more lines."""
+from doctor.tui.base import ascii_only, outside, wrap
+from doctor.tui.widgets.causes import STYLES, Item, at_text
 
 
 class Detail(VerticalScroll):
@@ -79,8 +75,8 @@ def _block(text: Text, label: str, body: str, columns: int) -> None:
 
 
 def _evidence(text: Text, evidence: Evidence, columns: int) -> None:
-    at = f"{evidence.source}:{evidence.line}" if evidence.line else evidence.source
-    text.append(f"  {outside(at)}\n", "dim")
+    for line in wrap(outside(at_text(evidence)), columns - 2):
+        text.append(f"  {line}\n", "dim")
     if evidence.text:
         lines = wrap(outside(evidence.text), columns - 4)
         for line in lines[:6]:

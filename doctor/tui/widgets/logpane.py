@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from rich.cells import chop_cells
 from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
-from textual.widgets import Input
+from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
 from doctor.i18n import tr
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 AT_ONCE = 64
 """Blocks (16 MiB) that are counted without a thread."""
+
+WHOLE_LINES = 6
+"""Rows for the whole text of the marked line."""
 
 
 class SearchInput(Input):
@@ -74,6 +78,7 @@ class LogPane(Vertical):
 
     def compose(self) -> ComposeResult:
         yield LogView(id="logview")
+        yield Static(id="whole-line", markup=False)
         yield SearchInput(id="search", compact=True)
 
     def on_mount(self) -> None:
@@ -107,7 +112,7 @@ class LogPane(Vertical):
         if document is not self.view.document:
             self.view.show(document)
         self._wanted = evidence.line - document.first if evidence.line > 0 else None
-        if isinstance(document, FileDocument) and not document.extend(AT_ONCE - len(document._before)):
+        if isinstance(document, FileDocument) and not document.extend(AT_ONCE, only_first=True):
             self._count(document)
         self._go()
 
@@ -125,8 +130,9 @@ class LogPane(Vertical):
     def _go(self) -> None:
         """Mark the wanted row as soon as it is known."""
         document = self.view.document
-        if document is not None and self._wanted is not None and (document.complete or self._wanted < document.count - 1):
-            self.view.mark(min(self._wanted, max(0, document.count - 1)))
+        wanted = self._wanted
+        if document is not None and wanted is not None and (document.complete or wanted < document.count - 1):
+            self.view.mark(min(wanted, max(0, document.count - 1)))
             self._wanted = None
         else:
             self.view.resized()
@@ -136,7 +142,22 @@ class LogPane(Vertical):
         self.query_one(SearchInput).placeholder = self._tr("log.search")
         self._title()
 
+    def _whole_line(self) -> None:
+        """The marked line in full, below the log, if the log can only show its beginning."""
+        view, below = self.view, self.query_one("#whole-line", Static)
+        document, row = view.document, view.marked
+        columns = self.size.width - 2
+        line = document.line(row) if document is not None and row is not None else None
+        below.display = line is not None and line.cells > view.size.width - 8 and columns > 0
+        if line is not None and below.display:
+            rows = chop_cells(line.text[:2000], columns)
+            below.update(Text("\n".join(rows[:WHOLE_LINES]), no_wrap=True))
+
+    def on_resize(self) -> None:
+        self._whole_line()
+
     def _title(self) -> None:
+        self._whole_line()
         document, evidence = self.view.document, self._evidence
         if document is None or evidence is None:
             self.border_title = Text(self._tr("log.title"))
@@ -226,5 +247,5 @@ class LogPane(Vertical):
             line = message.document.line(message.row).text
             at = line.lower().find(self.view.needle.lower())
             if at > self.view.size.width - 20:
-                self.view.scroll_to(x=max(0, at - 20), animate=False, immediate=True)
+                self.view.call_after_refresh(self.view.scroll_to, x=max(0, at - 20), animate=False)
         self._title()

@@ -61,6 +61,10 @@ class LogView(ScrollView, can_focus=True):
         """Mark a row and bring it to a third of the height."""
         self.marked = row
         self.resized()
+        # before the first layout there is no height, and the new size counts only after a refresh
+        self.call_after_refresh(self._bring, row)
+
+    def _bring(self, row: int) -> None:
         height = max(1, self.scrollable_content_region.height)
         self.scroll_to(0, max(0, row - height // 3), animate=False, immediate=True)
         self.refresh()

@@ -1,0 +1,313 @@
+"""The application: languages, pastes, and the one diagnosis that may run at a time."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+from textual import events
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.command import CommandPalette
+from textual.message import Message
+from textual.screen import Screen
+
+from doctor import engine
+from doctor.i18n import LANGUAGES, default_language, pick, tr
+from doctor.model import Report, Text
+from doctor.render.safe import printable
+from doctor.rulebase import RuleBase, data_folder, load
+from doctor.tui.base import NARROW_BELOW, TranslatedScreen, outside
+from doctor.tui.files import Spool, save_crash
+from doctor.tui.screens.checks import ChecksScreen
+from doctor.tui.screens.help import HelpScreen
+from doctor.tui.screens.home import HomeScreen
+from doctor.tui.screens.open import OpenScreen
+from doctor.tui.screens.result import ResultScreen
+
+PASTE = "<paste>"
+"""The name the engine gives to pasted text."""
+
+
+class Job:
+    """A running diagnosis. The worker writes ``done``, ``total`` and ``name``, the screen reads them."""
+
+    def __init__(self, inputs: Sequence[str], paste: bytes | None = None, path: str = "") -> None:
+        self.inputs, self.paste = tuple(inputs), paste
+        self.real_paths = {PASTE: path} if path else {}
+        self.name = self.inputs[0] if self.inputs else PASTE
+        self.size = len(paste or b"")
+        self.lines = (paste.count(b"\n") + (not paste.endswith(b"\n"))) if paste else 0
+        self.cancel = threading.Event()
+        self.done = self.total = 0
+        self._began = time.monotonic()
+
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.monotonic() - self._began
+
+    def progress(self, done: int, total: int, name: str) -> None:
+        """Called by the engine, in its thread."""
+        self.done, self.total, self.name = done, total, name or self.name
+
+
+class DoctorApp(App[None]):
+    """``rules`` names another rules folder."""
+
+    TITLE = "MindSpore Doctor"
+    CSS_PATH = "doctor.tcss"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW_BELOW, "-wide")]  # noqa: RUF012 - as Textual declares it
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("o", "open", "tui.key.open"),
+        Binding("k", "checks", "tui.key.checks"),
+        Binding("l,f2", "language", "tui.key.language"),
+        Binding("question_mark,f1", "help", "tui.key.help", key_display="?"),
+        Binding("q", "quit", "tui.key.quit", show=False),
+    ]
+
+    class Done(Message):
+        """A diagnosis has ended."""
+
+        def __init__(self, job: Job, report: Report) -> None:
+            super().__init__()
+            self.job, self.report = job, report
+
+    class Failed(Message):
+        """The doctor itself failed; ``path`` is the saved record, empty if it could not be saved."""
+
+        def __init__(self, job: Job, error: str, path: str) -> None:
+            super().__init__()
+            self.job, self.error, self.path = job, error, path
+
+    def __init__(self, lang: str | None = None, rules: str | None = None) -> None:
+        super().__init__()
+        self.lang = lang if lang in LANGUAGES else default_language()
+        self.job: Job | None = None
+        self.trouble: tuple[str, dict[str, str | Text]] | None = None
+        """why the last try gave no report: a text key and its values"""
+        self._rules = rules
+        self._spool = Spool()
+
+    def on_mount(self) -> None:
+        self.push_screen(HomeScreen())
+
+    def on_unmount(self) -> None:
+        if self.job:
+            self.job.cancel.set()
+        self._spool.clear()
+
+    def tr(self, key: str, **values: Any) -> str:
+        """A text of this package; ``key`` without its prefix."""
+        return tr(self.lang, "tui." + key, **values)
+
+    def say(self, text: str, *, wrong: bool = False) -> None:
+        """A passing notice; never markup."""
+        self.notify(text, severity="error" if wrong else "information", markup=False)
+
+    def rulebase(self) -> RuleBase:
+        """The rules; from the cache when nothing changed."""
+        return load(self._rules)
+
+    # ------------------------------------------------------------------ diagnosing
+
+    def on_paste(self, event: events.Paste) -> None:
+        """A paste that no input line took."""
+        event.stop()
+        if not isinstance(self.screen, OpenScreen):
+            self.take_paste(event.text)
+
+    def take_paste(self, text: str) -> None:
+        """Diagnose pasted text; a single line that names a file or folder is a path."""
+        word = text.strip().strip("'\"")
+        if not word:
+            return
+        if len(word) < 4096 and "\n" not in word and "\0" not in word and os.path.exists(os.path.expanduser(word)):
+            self.diagnose_path(os.path.expanduser(word))
+            return
+        try:
+            path, data = self._spool.write(text)
+        except OSError as error:
+            self.say(self.tr("home.no_spool", why=error.strerror or ""), wrong=True)
+            return
+        self._start(Job((), data, path))
+
+    def diagnose_path(self, path: str) -> None:
+        """Diagnose a file, folder, glob or archive."""
+        self._start(Job((path,)))
+
+    def _start(self, job: Job) -> None:
+        """Stop what runs and start anew; the home screen shows how far it is."""
+        self.cancel()
+        self.job, self.trouble = job, None
+        self._home()
+        self.run_worker(
+            partial(self._diagnose, job), thread=True, exclusive=True, group="diagnose", exit_on_error=False
+        )  # fmt: skip
+
+    def _diagnose(self, job: Job) -> None:
+        try:
+            _ready_for_processes(job.inputs)
+            options = engine.Options(rules=self._rules, cancelled=job.cancel.is_set, progress=job.progress)
+            report = engine.diagnose(job.inputs, options, paste=job.paste)
+        except Exception as error:
+            text = printable(f"{type(error).__name__}: {error}")[:200]
+            self.post_message(self.Failed(job, text, save_crash(error)))
+            return
+        self.post_message(self.Done(job, report))
+
+    def on_doctor_app_done(self, message: DoctorApp.Done) -> None:
+        if message.job is not self.job:
+            return
+        job, report, self.job = message.job, message.report, None
+        if job.cancel.is_set() and not report.diagnoses:
+            self.trouble = ("home.cancelled", {})
+        elif not job.cancel.is_set() and engine.exit_code(report) == 2:
+            seen = report.inputs[0] if report.inputs else None
+            name = outside(seen.name if seen else job.name)
+            self.trouble = ("home.unreadable", {"name": name, "why": seen.why if seen else ""})
+        self._home()
+        if self.trouble is None:
+            self.push_screen(ResultScreen(report, job.real_paths))
+
+    def on_doctor_app_failed(self, message: DoctorApp.Failed) -> None:
+        if message.job is not self.job:
+            return
+        self.job = None
+        self.trouble = ("home.crash", {"error": message.error, "path": message.path or "-"})
+        self._home()
+        self.say(self.trouble_text(), wrong=True)
+
+    def trouble_text(self) -> str:
+        """Why the last try gave no report, empty if it did."""
+        if self.trouble is None:
+            return ""
+        key, values = self.trouble
+        return self.tr(key, **{n: pick(v, self.lang) if isinstance(v, dict) else v for n, v in values.items()})
+
+    def cancel(self) -> None:
+        """Ask the running diagnosis to end; what it found so far is shown."""
+        if self.job:
+            self.job.cancel.set()
+            self._home_screen().refresh_status()
+
+    def _home_screen(self) -> HomeScreen:
+        return next(s for s in self.screen_stack if isinstance(s, HomeScreen))
+
+    def _home(self) -> None:
+        """Close everything above the home screen."""
+        while not isinstance(self.screen, HomeScreen):
+            self.pop_screen()
+        self._home_screen().refresh_status()
+        self.refresh_bindings()
+
+    # ------------------------------------------------------------------ actions
+
+    def action_open(self) -> None:
+        """Choose a file or folder."""
+        if not isinstance(self.screen, OpenScreen):
+            self.push_screen(OpenScreen(os.getcwd()), lambda path: self.diagnose_path(path) if path else None)
+
+    def action_demo(self) -> None:
+        """Diagnose the shipped sample run."""
+        folder = data_folder(os.path.join("fixtures", "demo"))
+        self.diagnose_path(os.path.relpath(folder) if os.path.isdir(folder) else folder)
+
+    def action_checks(self) -> None:
+        """What can be judged, and the rules."""
+        if not isinstance(self.screen, ChecksScreen):
+            self.push_screen(ChecksScreen())
+
+    def action_help(self) -> None:
+        """The keys."""
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen())
+
+    def action_language(self) -> None:
+        """The next language, everywhere at once."""
+        self.lang = LANGUAGES[(LANGUAGES.index(self.lang) + 1) % len(LANGUAGES)]
+        for screen in self.screen_stack:
+            if isinstance(screen, TranslatedScreen):
+                screen.retranslate()
+                screen.refresh_bindings()
+
+    def action_theme(self) -> None:
+        """Dark or light."""
+        self.theme = "textual-light" if self.current_theme.dark else "textual-dark"
+
+    def action_command_palette(self) -> None:
+        if not isinstance(self.screen, CommandPalette):
+            self.push_screen(CommandPalette(placeholder=self.tr("palette.search"), id="--command-palette"))
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """Every action there is, in the language of the moment."""
+        here: list[tuple[str, Any]] = []
+        if isinstance(screen, ResultScreen):
+            here = [("copy", screen.action_copy), ("save", screen.action_save), ("search", screen.action_search),
+                    ("zoom", screen.action_zoom), ("back", screen.action_back)]  # fmt: skip
+        elif isinstance(screen, ChecksScreen):
+            here = [("filter", screen.action_filter), ("back", screen.action_back)]
+        elif self.job is not None:
+            here = [("cancel", self.cancel)]
+        everywhere: list[tuple[str, Any]] = [
+            ("open", self.action_open), ("demo", self.action_demo), ("checks", self.action_checks),
+            ("language", self.action_language), ("theme", self.action_theme), ("help", self.action_help),
+            ("quit", self.action_quit),
+        ]  # fmt: skip
+        for name, action in (*here, *everywhere):
+            yield SystemCommand(self.tr(f"key.{name}"), self.tr(f"about.{name}"), action)
+
+    async def action_quit(self) -> None:
+        """Leave; a running diagnosis is stopped first, or the process would wait for it."""
+        if self.job:
+            self.job.cancel.set()
+        self.exit()
+
+    def _fatal_error(self) -> None:
+        """A failure of the screen itself: a saved record and one sentence, no traceback; the return code is 3."""
+        error = sys.exc_info()[1] or self._exception
+        path = save_crash(error) if error else ""
+        text = printable(f"{type(error).__name__}: {error}")[:200]
+        self._return_code = 3
+        self._exit_renderables.append(tr(self.lang, "crash", error=text, path=path or "-"))
+        self._close_messages_no_wait()
+
+
+def _ready_for_processes(inputs: Sequence[str]) -> None:
+    """Start multiprocessing's helper process if the engine may want processes.
+
+    Textual puts an object in place of stderr that has no file descriptor, which that start does not survive; so it is
+    done here with the real one.
+    """
+    if (os.cpu_count() or 1) < 2 or not _at_least(inputs, engine.PARALLEL_FROM):
+        return
+    from multiprocessing import resource_tracker
+
+    held, sys.stderr = sys.stderr, sys.__stderr__
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        sys.stderr = held
+
+
+def _at_least(inputs: Sequence[str], limit: int) -> bool:
+    """Whether files and folders named hold that many bytes; globs are taken for large."""
+    total = 0
+    for name in inputs:
+        if not os.path.exists(name):
+            return True
+        for folder, _, files in os.walk(name):
+            for file in files:
+                try:
+                    total += os.stat(os.path.join(folder, file)).st_size
+                except OSError:
+                    continue
+                if total >= limit:
+                    return True
+        if os.path.isfile(name):
+            total += os.path.getsize(name)
+    return total >= limit

@@ -1,0 +1,260 @@
+"""What the doctor can judge at the moment, and every rule it knows."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, VerticalScroll
+from textual.message import Message
+from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
+
+from doctor.i18n import pick, tr
+from doctor.ranking import fill
+from doctor.render.text import mark
+from doctor.rulebase import RuleBase
+from doctor.tui.base import TranslatedScreen, ascii_only, outside, wrap
+from doctor.tui.files import save_crash
+
+FACTS_ONLY = ("versions", "shell", "environment", "text")
+"""Kinds that are searched like a log, but whose silence says nothing."""
+
+NOT_YET = ("npu_smi", "hccn_tool")
+"""Tool output that is recognised and whose values no check reads yet."""
+
+
+LABELS = 12
+"""Columns that ``doctor explain`` gives to its labels."""
+
+
+class State(NamedTuple):
+    """What was found out about the rules."""
+
+    base: RuleBase
+    engine: str
+
+
+class ChecksScreen(TranslatedScreen[None]):
+    """Two tabs: the state, and the rules."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("1", "tab('state')", "tui.checks.state"),
+        Binding("2", "tab('rules')", "tui.checks.rules"),
+        Binding("slash", "filter", "tui.key.filter"),
+        Binding("escape", "back", "tui.key.back"),
+    ]
+
+    class Ready(Message):
+        """The rules are loaded."""
+
+        def __init__(self, state: State | None, error: str) -> None:
+            super().__init__()
+            self.state, self.error = state, error
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._state: State | None = None
+        self._error = ""
+        self._rows: list[dict[str, Any]] = []
+
+    def compose(self) -> ComposeResult:
+        with TabbedContent(id="tabs"):
+            with TabPane(" ", id="state"), VerticalScroll():
+                yield Static(id="state-text", markup=False)
+            with TabPane(" ", id="rules"):
+                yield Input(id="filter", compact=True)
+                with Container(id="rule-panes"):
+                    yield DataTable(id="rule-table", cursor_type="row", zebra_stripes=True)
+                    with VerticalScroll(id="rule-page"):
+                        yield Static(id="rule-text", markup=False)
+        yield Footer(compact=True)
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._load()
+
+    @work(thread=True, exclusive=True, group="checks", exit_on_error=False)
+    def _load(self) -> None:
+        try:
+            from doctor.scan.scanner import Matcher
+
+            base = self.doctor.rulebase()
+            state = State(base, Matcher(base).engine.name)
+        except Exception as error:
+            save_crash(error)
+            self.post_message(self.Ready(None, f"{type(error).__name__}: {error}"))
+            return
+        self.post_message(self.Ready(state, ""))
+
+    @on(Ready)
+    def _ready(self, event: Ready) -> None:
+        self._state, self._error = event.state, event.error
+        if event.state is not None:
+            from doctor.rulecli import rows
+
+            self._rows = rows(event.state.base)
+        self.retranslate()
+
+    # ------------------------------------------------------------------ texts
+
+    def retranslate(self) -> None:
+        tabs = self.query_one("#tabs", TabbedContent)
+        tabs.get_tab("state").label = Text(self.tr("checks.state"))
+        tabs.get_tab("rules").label = Text(self.tr("checks.rules"))
+        self.query_one("#filter", Input).placeholder = self.tr("checks.filter")
+        self.query_one("#state-text", Static).update(self._state_text())
+        self._fill()
+
+    def _state_text(self) -> Text:
+        if self._state is None:
+            return Text(outside(self._error) if self._error else self.tr("checks.loading"))
+        base, engine = self._state
+        text, columns = Text(), self.size.width - 5
+
+        def row(severity: str, label: str, value: str) -> None:
+            text.append(f"  {mark(severity, ascii_only())} ")
+            text.append(label + " " * max(1, room - cell_len(label)))
+            rows = wrap(value, max(20, columns - room - 4))
+            text.append(("\n" + " " * (room + 4)).join(rows) + "\n")
+
+        from doctor.scan.kinds import KINDS, LOG_KINDS
+
+        kinds = [k for k in KINDS if k not in ("empty", "binary")]
+        room = 2 + max(
+            cell_len(s)
+            for s in (*(tr(self.doctor.lang, f"kind.{k}") for k in kinds), *(self.tr(f"checks.{k}") for k in _ROWS))
+        )
+        families: dict[str, int] = {}
+        for rule in base:
+            family = rule.id.rstrip("0123456789")
+            families[family] = families.get(family, 0) + 1
+        text.append(self.tr("checks.base") + "\n", "bold")
+        row("healthy", self.tr("checks.count"), f"{len(base)}")
+        row("healthy", self.tr("checks.families"), "  ".join(f"{k} {n}" for k, n in sorted(families.items())))
+        row("healthy", self.tr("checks.topics"), f"{len(base.topics)}")
+        row("healthy", self.tr("checks.codes"), f"{len(base.codes)}")
+        row("healthy", self.tr("checks.engine"), engine)
+        row("warning" if base.problems else "healthy", self.tr("checks.problems"), f"{len(base.problems)}")
+        for problem in base.problems[:50]:
+            text.append(f"      {outside(str(problem))}\n", "yellow")
+        text.append(f"\n{self.tr('checks.inputs')}\n", "bold")
+        for kind in kinds:
+            state = "partly" if kind in FACTS_ONLY else "judged"
+            if kind not in LOG_KINDS or kind in NOT_YET:
+                state = "not_yet"
+            sign = {"judged": "healthy", "partly": "advice", "not_yet": "unknown"}[state]
+            row(sign, tr(self.doctor.lang, f"kind.{kind}"), self.tr(f"checks.{state}"))
+        return text
+
+    # ------------------------------------------------------------------ rules
+
+    def _fill(self) -> None:
+        """The table of the rules that hold what was typed, in id, topic, name or title."""
+        table = self.query_one("#rule-table", DataTable)
+        wanted = self.query_one("#filter", Input).value.strip().lower().split()
+        kept = self._selected()
+        table.clear(columns=True)
+        lang = self.doctor.lang
+        for key in ("id", "severity", "confidence", "title", "topic"):
+            table.add_column(Text(self.tr(f"checks.column.{key}")), key=key)
+        shown = []
+        for rule in self._rows:
+            words = [rule["id"], rule["topic"], rule["name"], *rule["title"].values(), *rule["covers"]]
+            where = " ".join(words).lower()
+            if all(word in where for word in wanted):
+                shown.append(rule["id"])
+                table.add_row(
+                    Text(rule["id"]),
+                    Text(f"{mark(rule['severity'], ascii_only())} {tr(lang, 'severity.' + rule['severity'])}"),
+                    Text(tr(lang, f"confidence.{rule['confidence']}")),
+                    Text(outside(fill(pick(rule["title"], lang), {}))),
+                    Text(rule["topic"]),
+                    key=rule["id"],
+                )
+        if kept in shown:
+            table.move_cursor(row=shown.index(kept))
+        self._explain(self._selected())
+
+    def _selected(self) -> str:
+        table = self.query_one("#rule-table", DataTable)
+        if not table.row_count:
+            return ""
+        key = table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
+        return key or ""
+
+    def _explain(self, rule_id: str) -> None:
+        page = self.query_one("#rule-text", Static)
+        if self._state is None or not rule_id:
+            page.update(self.tr("checks.no_rule") if self._state else "")
+            return
+        from doctor.rulecli import rule_text
+
+        base, scroll = self._state.base, self.query_one("#rule-page", VerticalScroll)
+        text = rule_text(base, base.whole(rule_id), self.doctor.lang)
+        page.update(Text(hanging(text, scroll.scrollable_content_region.width - 1), no_wrap=True))
+        scroll.scroll_home(animate=False)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._lay_out)
+
+    def _lay_out(self) -> None:
+        self.query_one("#state-text", Static).update(self._state_text())
+        self._explain(self._selected())
+
+    @on(DataTable.RowHighlighted)
+    def _row(self, event: DataTable.RowHighlighted) -> None:
+        self._explain(str(event.row_key.value or ""))
+
+    @on(Input.Changed, "#filter")
+    def _filtered(self) -> None:
+        self._fill()
+
+    @on(Input.Submitted, "#filter")
+    def _to_table(self) -> None:
+        self.query_one("#rule-table", DataTable).focus()
+
+    def action_tab(self, name: str) -> None:
+        """Show a tab and give it the focus."""
+        self.query_one("#tabs", TabbedContent).active = name
+        if name == "rules":
+            self.query_one("#rule-table", DataTable).focus()
+
+    def action_filter(self) -> None:
+        """Type into the filter."""
+        self.query_one("#tabs", TabbedContent).active = "rules"
+        self.query_one("#filter", Input).focus()
+
+    def action_back(self) -> None:
+        if isinstance(self.focused, Input):
+            self.query_one("#rule-table", DataTable).focus()
+        else:
+            self.dismiss()
+
+
+def hanging(text: str, columns: int) -> str:
+    """A page of labels and texts, wrapped so that the texts stay in their column."""
+    if columns < 20:
+        return text
+    out = []
+    for line in text.split("\n"):
+        label, body = line, ""
+        while cell_len(label) > LABELS:
+            label = label[:-1]
+        body = line[len(label) :]
+        if not label.endswith(" ") or cell_len(label) < LABELS:
+            out += wrap(line, columns)
+            continue
+        indent = " " * (LABELS if columns >= 50 else 2)
+        rows = wrap(body.strip(), columns - len(indent))
+        if columns < 50 and label.strip():
+            out += [label.rstrip(), *(indent + row for row in rows)]
+        else:
+            out += [(label if n == 0 and label.strip() else indent) + row for n, row in enumerate(rows)]
+    return "\n".join(out)
+
+
+_ROWS = ("count", "families", "topics", "codes", "engine", "problems")
