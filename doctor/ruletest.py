@@ -34,7 +34,7 @@ def run(paths: Sequence[str] = (), folder: str | None = None, engine: str = "pyt
     Returns (number of examples run, what failed, problems of the files themselves as ``file:line: text``).
     """
     folder = os.path.abspath(folder or rules_folder())
-    base = RuleBase(folder, "test", ruleschema.compile_folder(folder))
+    base = RuleBase(folder, "test", ruleschema.compile_folder(folder, full=True))
     wanted = [os.path.abspath(p) for p in paths]
 
     def chosen(path: str) -> bool:

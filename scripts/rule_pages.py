@@ -67,16 +67,17 @@ def section(rule: RuleS) -> list[str]:
     lines = [
         f"## {rule.id}", "",
         f"**{md(rule.title.en.strip())}**  ", f"**{md(rule.title.zh.strip())}**", "",
-        f"Severity 级别: {rule.severity} · topic 主题: `{rule.topic}` · role 角色: {rule.role} · since 版本: {rule.since}  ",
+        f"Severity 级别: {rule.severity} · topic 主题: `{rule.topic}` · "
+        f"role 角色: {rule.role} · since 版本: {rule.since}  ",
         f"Strength of evidence 证据强度: {rule.confidence} · {rule.status} · {kinds}", "",
     ]  # fmt: skip
     if rule.applies_to:
-        ranges = ", ".join(f"{k} {v if isinstance(v, str) else ' '.join(map(str, v))}" for k, v in rule.applies_to.items())
-        lines += [f"Applies to 适用范围: {md(ranges)}", ""]
+        ranges = [f"{k} {v if isinstance(v, str) else ' '.join(map(str, v))}" for k, v in rule.applies_to.items()]
+        lines += [f"Applies to 适用范围: {md(', '.join(ranges))}", ""]
     if rule.deprecated:
         lines += [f"Deprecated 已废弃: {md(rule.deprecated)}", ""]
-    for label, text in (("Cause.", rule.cause.en), ("Next.", rule.next.en), ("原因。", rule.cause.zh), ("下一步。", rule.next.zh)):
-        lines += [f"**{label}** {md(text.strip())}", ""]
+    lines += [f"**Cause.** {md(rule.cause.en.strip())}", "", f"**Next.** {md(rule.next.en.strip())}", ""]
+    lines += [f"**原因。** {md(rule.cause.zh.strip())}", "", f"**下一步。** {md(rule.next.zh.strip())}", ""]
     for fix in rule.fix:
         lines += [f"**Fix 修复** ({fix.applicability}). {md(fix.en.strip())}  ", md(fix.zh.strip()), ""]
     targets = [f"[{t.id}]({family_of(t.id)}.md#{t.id.lower()})" if t.id else f"`{t.topic}`" for t in rule.explains]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from doctor.rulebase import Clause, LogSpec
@@ -108,6 +109,7 @@ def telling(literal: str) -> bool:
     return literal.strip().lower() not in typical()
 
 
+@lru_cache(maxsize=8192)
 def clause_anchors(clause: Clause) -> list[tuple[str, bool, bool]]:
     """(text, is regex, is caseless) of the anchors of one clause: any match holds at least one of them."""
     literal = clause.literal
@@ -158,6 +160,14 @@ def anchor_clauses(spec: LogSpec) -> Iterable[Clause]:
     return [max(spec.every, key=lambda c: len(c.literal or ""))]
 
 
+@lru_cache(maxsize=8192)
+def parse(pattern: str) -> Any:
+    """The parsed form of a pattern. Raises re.error."""
+    from re import _parser as parser  # type: ignore[attr-defined]
+
+    return parser.parse(pattern, re.MULTILINE)
+
+
 _SHORT = lazy(r"[A-Za-z]{3,9}")
 _NUMBERS = frozenset(("nan", "inf", "infinity"))
 
@@ -169,9 +179,8 @@ def closed_words(pattern: str) -> tuple[tuple[str, bool], ...]:
     (('nan', True),)
     """
     from re import _constants as c  # type: ignore[attr-defined]
-    from re import _parser as parser  # type: ignore[attr-defined]
 
-    tree = parser.parse(pattern, re.MULTILINE)
+    tree = parse(pattern)
     fold = bool(tree.state.flags & re.IGNORECASE)
     items = list(tree)
     for n, (op, arg) in enumerate(items):
@@ -220,9 +229,7 @@ def required_literals(pattern: str) -> tuple[tuple[str, ...], bool]:
 
     Returns ((), False) where there are none worth looking for.
     """
-    from re import _parser as parser  # type: ignore[attr-defined]
-
-    tree = parser.parse(pattern, re.MULTILINE)
+    tree = parse(pattern)
     fold = bool(tree.state.flags & re.IGNORECASE)
     found = _best(_runs(list(tree), fold))
     return found, fold and bool(found)

@@ -206,8 +206,7 @@ class Re2Engine:
         self._set = re2.Set.SearchSet(options)
         self._find: list[Any] = []
         for pattern, kind in anchors.rows():
-            text = pattern.decode("latin-1")
-            source = ("(?m)" + text) if kind == REGEX else ("(?i)" if kind == FOLDED else "") + re2.escape(text)
+            source = (b"(?m)" + pattern) if kind == REGEX else (b"(?i)" if kind == FOLDED else b"") + re2.escape(pattern)
             self._set.Add(source)
             self._find.append(pattern if kind == LITERAL else re2.compile(source, options))
         self._set.Compile()
@@ -217,7 +216,7 @@ class Re2Engine:
 
     def _chunk(self, data: bytes, base: int) -> list[Hit]:
         hits: list[Hit] = []
-        for aid in self._set.Match(data):
+        for aid in self._set.Match(data) or ():
             find = self._find[aid]
             if isinstance(find, bytes):
                 _literal_ends(data, find, base, aid, hits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar, NamedTuple
 
 from rich.cells import cell_len
@@ -14,7 +15,6 @@ from textual.message import Message
 from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
 
 from doctor.i18n import pick, tr
-from doctor.ranking import fill
 from doctor.render.text import mark
 from doctor.rulebase import RuleBase
 from doctor.tui.base import TranslatedScreen, ascii_only, outside, wrap
@@ -27,6 +27,8 @@ NOT_YET = ("npu_smi", "hccn_tool")
 """Tool output that is recognised and whose values no check reads yet."""
 
 
+_FIELD = re.compile(r"\{\w{1,40}\??\}")
+
 LABELS = 12
 """Columns that ``doctor explain`` gives to its labels."""
 
@@ -36,6 +38,30 @@ class State(NamedTuple):
 
     base: RuleBase
     engine: str
+
+
+class RulePage(VerticalScroll):
+    """The page of a rule, laid out anew when the width changes."""
+
+    def __init__(self, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._text = ""
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="rule-text", markup=False)
+
+    def show(self, text: str) -> None:
+        """Another page."""
+        self._text = text
+        self._lay_out()
+        self.scroll_home(animate=False)
+
+    def on_resize(self) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        text = hanging(self._text, self.scrollable_content_region.width - 1)
+        self.query_one("#rule-text", Static).update(Text(text, no_wrap=True))
 
 
 class ChecksScreen(TranslatedScreen[None]):
@@ -69,8 +95,7 @@ class ChecksScreen(TranslatedScreen[None]):
                 yield Input(id="filter", compact=True)
                 with Container(id="rule-panes"):
                     yield DataTable(id="rule-table", cursor_type="row", zebra_stripes=True)
-                    with VerticalScroll(id="rule-page"):
-                        yield Static(id="rule-text", markup=False)
+                    yield RulePage(id="rule-page")
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
@@ -171,7 +196,7 @@ class ChecksScreen(TranslatedScreen[None]):
                     Text(rule["id"]),
                     Text(f"{mark(rule['severity'], ascii_only())} {tr(lang, 'severity.' + rule['severity'])}"),
                     Text(tr(lang, f"confidence.{rule['confidence']}")),
-                    Text(outside(fill(pick(rule["title"], lang), {}))),
+                    Text(outside(_FIELD.sub("…", pick(rule["title"], lang)))),
                     Text(rule["topic"]),
                     key=rule["id"],
                 )
@@ -187,23 +212,20 @@ class ChecksScreen(TranslatedScreen[None]):
         return key or ""
 
     def _explain(self, rule_id: str) -> None:
-        page = self.query_one("#rule-text", Static)
+        page = self.query_one(RulePage)
         if self._state is None or not rule_id:
-            page.update(self.tr("checks.no_rule") if self._state else "")
+            page.show(self.tr("checks.no_rule") if self._state else "")
             return
         from doctor.rulecli import rule_text
 
-        base, scroll = self._state.base, self.query_one("#rule-page", VerticalScroll)
-        text = rule_text(base, base.whole(rule_id), self.doctor.lang)
-        page.update(Text(hanging(text, scroll.scrollable_content_region.width - 1), no_wrap=True))
-        scroll.scroll_home(animate=False)
+        base = self._state.base
+        page.show(rule_text(base, base.whole(rule_id), self.doctor.lang))
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._lay_out)
 
     def _lay_out(self) -> None:
         self.query_one("#state-text", Static).update(self._state_text())
-        self._explain(self._selected())
 
     @on(DataTable.RowHighlighted)
     def _row(self, event: DataTable.RowHighlighted) -> None:

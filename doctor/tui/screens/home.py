@@ -29,12 +29,11 @@ class PathInput(Input):
             self.text = text
 
     def _on_paste(self, event: events.Paste) -> None:
+        # for a single line the handler of Input runs after this one, without being called
         if "\n" in event.text.strip() or "\r" in event.text.strip():
             event.stop()
             event.prevent_default()
             self.post_message(self.Pasted(event.text))
-        else:
-            super()._on_paste(event)
 
 
 class PasteArea(Static, can_focus=True):

@@ -19,8 +19,8 @@ class LogView(ScrollView, can_focus=True):
     """Lines with their numbers; one of them may be marked, and every hit of a search is."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "scroll_up", "", show=False),
-        Binding("down,j", "scroll_down", "", show=False),
+        Binding("up", "scroll_up", "", show=False),
+        Binding("down", "scroll_down", "", show=False),
         Binding("left", "sideways(-8)", "", show=False),
         Binding("right", "sideways(8)", "", show=False),
         Binding("pageup,b", "page_up", "", show=False),

@@ -1,0 +1,71 @@
+"""Small runs to diagnose, waiting for threads, screens as plain text."""
+
+import os
+import re
+from pathlib import Path
+
+from textual import events
+from textual.worker import WorkerCancelled
+
+from doctor import __version__
+
+HERE = Path(__file__).parent
+GROUPS = ("diagnose", "count", "search", "checks")
+
+HEAD = "DEVICE({pid},7f00,python):2026-03-18-09:{time}.100.200 [mindspore/ccsrc/a.cc:{line}] Run]"
+
+
+def step(number, second):
+    return f"[INFO] {HEAD.format(pid=7, time=f'01:{second:02d}', line=3)} step {number}, loss 2.{number:03d}"
+
+
+def failing_run(folder):
+    """Two ranks: rank 1 runs out of memory, rank 0 waits for it in vain; rank 1 also speaks of a slow link."""
+    folder.mkdir()
+    zero = [step(n, n) for n in range(1, 31)]
+    zero.append(f"[ERROR] {HEAD.format(pid=7, time='07:10', line=44)} WAITED IN VAIN for rank 1")
+    one = [step(n, n) for n in range(1, 21)]
+    one.append(f"[WARNING] {HEAD.format(pid=8, time='01:40', line=8)} LINK IS SLOW on device 1")
+    one += [step(n, n) for n in range(21, 31)]
+    one.append(f"[ERROR] {HEAD.format(pid=8, time='02:00', line=9)} POOL EMPTY for MatMul-op1, size 4096")
+    one += ["Traceback (most recent call last):", '  File "train.py", line 7, in <module>', "RuntimeError: pool"]
+    (folder / "worker_0.log").write_text("\n".join(zero) + "\n", encoding="utf-8")
+    (folder / "worker_1.log").write_text("\n".join(one) + "\n", encoding="utf-8")
+    return folder
+
+
+async def settle(pilot):
+    """Wait for threads, and for what their messages start; a directory tree's own worker never ends."""
+    for _ in range(4):
+        try:
+            await pilot.app.workers.wait_for_complete([w for w in pilot.app.workers if w.group in GROUPS])
+        except WorkerCancelled:
+            pass
+        await pilot.pause()
+
+
+async def paste(pilot, text):
+    """As the terminal's driver does it."""
+    pilot.app.post_message(events.Paste(text))
+    await pilot.pause()
+    await settle(pilot)
+
+
+async def diagnose(pilot, path):
+    """Diagnose a path and wait for the report."""
+    pilot.app.diagnose_path(str(path))
+    await settle(pilot)
+
+
+def text_of(app):
+    """What is on the screen, without trailing blanks."""
+    return "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips()) + "\n"
+
+
+def same_screen(name, app):
+    """Compare with ``screens/<name>.txt``; UPDATE_SCREENS=1 writes it anew."""
+    seen = re.sub(r"(hyperscan|re2|python)\n", "ENGINE\n", text_of(app).replace(__version__, "V.V.V"))
+    path = HERE / "screens" / f"{name}.txt"
+    if os.environ.get("UPDATE_SCREENS"):
+        path.write_text(seen, encoding="utf-8")
+    assert seen == path.read_text(encoding="utf-8")
