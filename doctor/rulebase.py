@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from doctor import __version__, cache
 
-FORMAT = 8
+FORMAT = 9
 """Raise when the compiled form changes."""
 
 
@@ -93,8 +93,8 @@ class RuleBase:
         self.problems = tuple(Problem(*p) for p in head["problems"])
         self.ids: tuple[str, ...] = tuple(head["ids"])
         self.aliases: dict[str, str] = head["aliases"]
-        self.anchor_rules: list[list[int]] = head["anchor_rules"]
-        """positions of the rules that want each anchor, see doctor.scan.anchors"""
+        self.anchor_targets: list[list[int]] = head["anchor_targets"]
+        """rules and clauses that each anchor stands for, see doctor.scan.anchors.Anchor"""
         self.anchor_info: list[int] = head["anchor_info"]
         """anchors that also matter on INFO lines"""
         self.position = {rule_id: n for n, rule_id in enumerate(self.ids)}

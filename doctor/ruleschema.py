@@ -303,6 +303,8 @@ def _lint_log(path: str, log: LogS, node: yaml.Node | None, *, full: bool) -> li
 
     if not log.any and not log.all:
         say("$.match.log", "needs any or all")
+    if len(log.any) >= 1 << 6:
+        say("$.match.log.any", "more than 63 alternatives: split the rule")
     for name, index, clause in all_clauses(log):
         at = f"$.match.log.{name}[{index}]"
         anchor = name == "any" or (name == "all" and not log.any and index == 0)
@@ -486,7 +488,7 @@ def compile_folder(folder: str, *, full: bool = False) -> bytes:
     """The compiled form of a rules folder; see ``doctor.rulebase.RuleBase``. ``full``: with the whole linter."""
     rules, topics, problems = read_folder(folder, full=full)
     from doctor.rulebase import as_rule, pack
-    from doctor.scan.anchors import anchor_table
+    from doctor.scan.anchors import CLAUSE_BITS, anchor_table
 
     codes: dict[str, Any] = {}
     try:
@@ -507,8 +509,10 @@ def compile_folder(folder: str, *, full: bool = False) -> bytes:
         "problems": [list(p) for p in problems],
         "ids": [rule.id for _, rule in loaded],
         "aliases": {alias: rule.id for _, rule in rules for alias in rule.aliases},
-        "anchor_rules": [list(a.rules) for a in anchors],
-        "anchor_info": [n for n, a in enumerate(anchors) if any(_takes_info(loaded[r][1]) for r in a.rules)],
+        "anchor_targets": [list(a.targets) for a in anchors],
+        "anchor_info": [
+            n for n, a in enumerate(anchors) if any(_takes_info(loaded[t >> CLAUSE_BITS][1]) for t in a.targets)
+        ],
     }
     sections = {"anchors": [[a.pattern.decode("latin-1"), a.kind] for a in anchors], "topics": topics}
     return pack(header, rows, wholes, codes, sections)

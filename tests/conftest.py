@@ -114,15 +114,26 @@ class Rules(NamedTuple):
         return Matcher(self.base(*rules), engine)
 
 
+@pytest.fixture(scope="session")
+def rules_in():
+    """Make an empty rules folder with topics own.a … own.d, other.a and the shipped error codes: rules_in(path)."""
+
+    def make(path):
+        folder = path / "rules"
+        (folder / "own").mkdir(parents=True)
+        names = [f"{group}.{n}" for group, all_ in (("own", "abcd"), ("other", "ab"), ("numerics", "a")) for n in all_]
+        topics = {name: {"zh": "题", "en": "topic"} for name in names}
+        (folder / "topics.yaml").write_text(yaml.safe_dump({"topics": topics}, allow_unicode=True), encoding="utf-8")
+        (folder / "codes").symlink_to(ROOT / "rules" / "codes")
+        return Rules(folder)
+
+    return make
+
+
 @pytest.fixture
-def rules(tmp_path):
-    """An empty rules folder with topics own.a … own.d, other.a and the shipped error codes."""
-    folder = tmp_path / "rules"
-    (folder / "own").mkdir(parents=True)
-    topics = {f"{g}.{n}": {"zh": "题", "en": "topic"} for g, names in (("own", "abcd"), ("other", "ab")) for n in names}
-    (folder / "topics.yaml").write_text(yaml.safe_dump({"topics": topics}, allow_unicode=True), encoding="utf-8")
-    (folder / "codes").symlink_to(ROOT / "rules" / "codes")
-    return Rules(folder)
+def rules(tmp_path, rules_in):
+    """An empty rules folder of this test."""
+    return rules_in(tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -79,12 +79,16 @@ LITERAL, FOLDED, REGEX = range(3)
 """Kinds of anchor: exact text, text whose case does not matter, regular expression."""
 
 
+CLAUSE_BITS = 6
+"""A rule and its clause are one number: position << CLAUSE_BITS | clause."""
+
+
 class Anchor(NamedTuple):
-    """A pattern of bytes with the rules that want it."""
+    """A pattern of bytes with what it stands for: (position of the rule << CLAUSE_BITS | number of the clause)."""
 
     pattern: bytes
     kind: int
-    rules: tuple[int, ...]
+    targets: tuple[int, ...]
 
 
 _typical: list[str] = []
@@ -145,12 +149,12 @@ def anchor_table(specs: Sequence[LogSpec | None]) -> list[Anchor]:
     for position, spec in enumerate(specs):
         if spec is None:
             continue
-        for clause in anchor_clauses(spec):
+        for number, clause in enumerate(anchor_clauses(spec)):
             for text, regex, fold in clause_anchors(clause):
                 for data in encodings(text):
                     key = (data, REGEX if regex else FOLDED if fold else LITERAL)
-                    table.setdefault(key, {})[position] = None
-    return [Anchor(data, kind, tuple(rules)) for (data, kind), rules in table.items()]
+                    table.setdefault(key, {})[position << CLAUSE_BITS | number] = None
+    return [Anchor(data, kind, tuple(targets)) for (data, kind), targets in table.items()]
 
 
 def anchor_clauses(spec: LogSpec) -> Iterable[Clause]:

@@ -6,6 +6,7 @@ arithmetic, comparison, and/or/not over the named captures, read with Python's o
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from doctor.scan.lazy import lazy
@@ -29,6 +30,7 @@ def number(text: str) -> float | None:
     return float(found[1].replace("_", "")) * _UNITS[found[2].upper()]
 
 
+@lru_cache(maxsize=256)
 def _tree(source: str) -> Any:
     import ast
 

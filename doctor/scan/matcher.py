@@ -26,20 +26,20 @@ Hit = tuple[int, int]
 class Anchors:
     """Patterns to look for, numbered by anchor id: those of the rules, then those of the scanner itself.
 
-    ``rules[aid]`` are positions in the rules base, ``special[aid]`` is a name or empty, ``confirm[aid]`` must match
+    ``targets[aid]`` are the rules and clauses it stands for, ``special[aid]`` is a name or empty, ``confirm[aid]`` must match
     the line as well. The patterns themselves are only needed to build an engine.
     """
 
     def __init__(self, base: RuleBase) -> None:
         self._base = base
-        count = len(base.anchor_rules)
-        self.rules: list[list[int]] = [*base.anchor_rules, *([] for _ in SPECIALS)]
+        count = len(base.anchor_targets)
+        self.targets: list[list[int]] = [*base.anchor_targets, *([] for _ in SPECIALS)]
         self.special: dict[int, str] = {count + n: special.name for n, special in enumerate(SPECIALS)}
         self.confirm = {count + n: special.confirm for n, special in enumerate(SPECIALS)}
         self.key = base.key
 
     def __len__(self) -> int:
-        return len(self.rules)
+        return len(self.targets)
 
     def rows(self) -> list[tuple[bytes, int]]:
         """(pattern, kind) of every anchor."""

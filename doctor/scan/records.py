@@ -34,6 +34,7 @@ _PREFIXES = (
 
 _DATE = r"(?P<ts>\d{4}-\d\d-\d\d[- T]\d\d:\d\d:\d\d(?:[.,]\d{1,6}){0,2})"
 _HEADS = (
+    # with a bracket
     # MindSpore C++ (three fields), MindSpore Python (colon), CANN plog (two fields)
     lazy(rf"\[(?P<level>{_LEVEL_WORDS}|V\d+)\] ?(?P<mod>[A-Za-z0-9_]+)\((?P<pid>-?\d+)[:,][^)]{{0,200}}\):{_DATE}"),
     # torch_npu
@@ -54,11 +55,18 @@ _HEADS = (
     # an unlabelled time stamp in front of everything: a record, level unknown
     lazy(rf"\[?{_DATE}\]? "),
 )
+_BRACKET_HEADS, _LEVEL_HEADS, _DATE_HEADS = (0, 1, 2, 3, 4, 6, 7, 8, 11), (5, 6, 10), (8, 9, 11)
+"""Which heads a line can have, by its first character"""
+
 _VLLM = lazy(rf"(?P<level>{_LEVEL_WORDS}) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \[[^\]]{{1,120}}\]\s?")
 _CANN_HEAD = lazy(r"\s*(?:\[PID: ?(?P<pid>\d+)\] ?)?(?:[EW][A-Z0-9]\d{4}(?::|\[PID)|.{0,80}\([EW][A-Z0-9]\d{4}\):)")
 _CANN_TIME = lazy(r"\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d\.\d{1,3}\.\d{1,3}")
 _TRACEBACK = lazy(r"\s{0,8}Traceback \(most recent call last\):")
 _TIME = lazy(r"(\d{4})-(\d\d)-(\d\d)[- T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?(?:\.(\d{1,3}))?")
+
+
+_LOG_NAME = lazy(r"\.(?:log|txt|out|err)")
+_LEVEL_FIRST = frozenset("DIWECFT")
 
 
 class Head(NamedTuple):
@@ -100,14 +108,30 @@ class Stripped(NamedTuple):
     level: str = ""
 
 
+_BY_FIRST = {"[": (0, 5), "(": (2,), ">": (4,)}
+
+
+def _prefixes_for(text: str) -> tuple[int, ...]:
+    """The prefixes that a line can begin with, by its first character: most lines have none."""
+    first = text[:1]
+    found = _BY_FIRST.get(first, ())
+    if "0" <= first <= "9":
+        found = (3, 6)
+    elif first.isalpha() and ": [" in text[:64]:
+        found = (7,)
+    if first not in "[(>" and _LOG_NAME.search(text, 0, 320):
+        found = (1, *found)
+    return found
+
+
 def strip(text: str) -> Stripped:
     """Take rank, grep, container, quote and vLLM prefixes off a visible line."""
     rank = pid = None
     file = None
     level = ""
     for _ in range(6):
-        for prefix in _PREFIXES:
-            found = prefix.match(text)
+        for number in _prefixes_for(text):
+            found = _PREFIXES[number].match(text)
             if found:
                 groups = found.groupdict()
                 rank = int(groups["rank"]) if groups.get("rank") else rank
@@ -116,7 +140,7 @@ def strip(text: str) -> Stripped:
                 text = text[found.end() :]
                 break
         else:
-            found = _VLLM.match(text)
+            found = _VLLM.match(text) if text[:1] in _LEVEL_FIRST else None
             if not found:
                 break
             level = _level(found["level"])
@@ -156,8 +180,17 @@ def head_of(text: str) -> Head | None:
     """The head of a stripped line if a log record begins here."""
     if text[:1] in ("", " ", "\t"):
         return None
-    for pattern in _HEADS:
-        found = pattern.match(text)
+    first = text[0]
+    if first == "[":
+        numbers: tuple[int, ...] = _BRACKET_HEADS
+    elif "0" <= first <= "9":
+        numbers = _DATE_HEADS
+    elif first in _LEVEL_FIRST:
+        numbers = _LEVEL_HEADS
+    else:
+        return None
+    for number in numbers:
+        found = _HEADS[number].match(text)
         if found:
             groups = found.groupdict()
             rank = int(groups["rank"]) if groups.get("rank") else None

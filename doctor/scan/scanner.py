@@ -11,15 +11,18 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple
 
-from doctor.rulebase import Clause, LogSpec, Rule, RuleBase
+from doctor.rulebase import Clause, LogSpec, RuleBase
 from doctor.scan import records
+from doctor.scan.anchors import CLAUSE_BITS
 from doctor.scan.calc import holds
 from doctor.scan.lazy import lazy, lazy_bytes
 from doctor.scan.matcher import Anchors, Engine, engine_for
 
 CHUNK = 256 << 10
-KEEP_FIRST = 12
-"""Occurrences kept of a rule in a source; the last one is kept besides."""
+CLAUSE_MASK = (1 << CLAUSE_BITS) - 1
+KEEP_FIRST = 6
+"""Occurrences kept of a rule in a source with their neighbours; the last one is kept besides: it tells whether the run
+got over it."""
 JUDGE_AT_MOST = 2000
 """Occurrences of a rule judged in a source; behind that they are only the same thing again."""
 BLOCK_LINES = 200
@@ -27,6 +30,8 @@ BLOCK_BYTES = 24 << 10
 CONTEXT = 2
 TEXT_MAX = 600
 ERRORS_KEPT = 60
+MEMO = 4096
+"""Messages whose judgement is remembered."""
 
 
 class Occurrence(NamedTuple):
@@ -225,6 +230,67 @@ def plain_chunks(stream: BinaryIO, size: int = CHUNK) -> Iterator[bytes]:
         yield kept
 
 
+class _Line(NamedTuple):
+    """A line under judgement: where it is, its stripped text, and what its record says."""
+
+    start: int
+    stop: int
+    text: str
+    level: str
+    head: records.Head | None
+    stripped: records.Stripped
+
+
+class _Judged(NamedTuple):
+    """The answer to a line: the rules and codes it hit, its error class if nothing explains it, and the level that
+    its record lent it (None if it has its own)."""
+
+    rules: tuple[str, ...]
+    error: bytes
+    context_level: str | None
+
+
+class _Late(NamedTuple):
+    """A hit that was counted but not kept in full."""
+
+    line: int
+    steps: int
+    raw: bytes
+
+
+def _occurrence(
+    rule: str, number: int, steps: int, line: _Line, args: dict[str, str],
+    before: tuple[str, ...] = (), after: tuple[str, ...] = (),
+) -> Occurrence:  # fmt: skip
+    head, stripped = line.head, line.stripped
+    seconds = records.cann_seconds(line.text) if not head or head.seconds is None else head.seconds
+    return Occurrence(
+        rule, number, line.text[:TEXT_MAX], args, line.level, seconds,
+        head.pid if head and head.pid is not None else stripped.pid,
+        stripped.rank if stripped.rank is not None else (head.rank if head else None),
+        head.device if head else None, steps, before, after,
+    )  # fmt: skip
+
+
+def _revive(late: _Late, like: Occurrence) -> Occurrence:
+    """The occurrence of a hit that was only counted: its own line and time, the captures of its twin."""
+    stripped = records.strip(records.visible(late.raw))
+    head = records.head_of(stripped.text)
+    line = _Line(0, 0, stripped.text, like.level, head, stripped)
+    return _occurrence(like.rule, late.line, late.steps, line, like.args)
+
+
+def _message_key(raw: bytes) -> bytes:
+    """A line without its time stamp, as far as it begins like a record of MindSpore or CANN."""
+    if raw[:1] != b"[":
+        return raw
+    at = raw.find(b"):2", 0, 160)
+    if at < 0:
+        return raw
+    end = raw.find(b" ", at)
+    return raw[: at + 2] + raw[end:] if end > 0 else raw
+
+
 class Scanner:
     """Scans one source; ``feed`` it chunks, then ``finish``."""
 
@@ -255,6 +321,9 @@ class Scanner:
         self._times: list[float | None] = [None, None]
         self._head = b""
         self._block_seen: dict[str, int] = {}
+        self._memo: dict[bytes | tuple[bytes, str], _Judged | None] = {}
+        self._late: dict[str, _Late] = {}  # the newest hit of a rule that was not kept in full
+        self._late_errors: dict[bytes, _Late] = {}
         self._ends_with_newline = True
 
     # ------------------------------------------------------------------ input
@@ -290,8 +359,13 @@ class Scanner:
         occurrences: list[Occurrence] = []
         for rule, first in self._first.items():
             occurrences += first
-            if rule in self._last and self._last[rule] is not first[-1]:
+            if rule in self._late:
+                like = self._last.get(rule, first[-1])
+                occurrences.append(_revive(self._late[rule], like))
+            elif rule in self._last:
                 occurrences.append(self._last[rule])
+        errors = [*self._errors.values()]
+        errors += [_revive(late, self._errors[key]) for key, late in self._late_errors.items() if key in self._errors]
         occurrences.sort(key=lambda o: o.line)
         tail_start = max(self._window.base, self._seen - 4096)
         tail = [records.visible(raw)[:TEXT_MAX] for raw in self._window.slice(tail_start, self._seen).split(b"\n")]
@@ -311,7 +385,7 @@ class Scanner:
             self._lines + (0 if self._ends_with_newline or not self._seen else 1),
             tuple(occurrences),
             self._counts,
-            tuple(self._errors.values()),
+            tuple(errors),
             self._error_count,
             self._steps,
             self._step_line,
@@ -379,22 +453,55 @@ class Scanner:
         del waiting[:done]
 
     def _line(self, start: int, stop: int, anchors: dict[int, int]) -> None:
-        matcher = self.matcher
+        """Judge one line. The same message again (but for its time stamp) gives the same answer, which is remembered:
+        a failing run repeats itself."""
         raw = self._window.slice(start, stop)
         if raw.startswith(_QUIET_HEADS):
-            anchors = {a: e for a, e in anchors.items() if a in matcher.loud}
+            anchors = {a: e for a, e in anchors.items() if a in self.matcher.loud}
             if not anchors:
                 return
+        key: bytes | tuple[bytes, str] = _message_key(raw) if len(raw) < records.MAX_LINE else b""
+        if key and key in self._memo:
+            known = self._memo[key]
+            if known is None:
+                head = self._record_head(start)
+                known = self._memo.get((_message_key(raw), head.level if head else ""))
+            if known is not None and self._again(known, start, raw):
+                return
+        judged = self._judge_line(start, stop, raw, anchors)
+        if judged is not None and key and len(self._memo) < MEMO:
+            if judged.context_level is not None:
+                self._memo[key] = None
+                key = (_message_key(raw), judged.context_level)
+            self._memo[key] = judged
+
+    def _again(self, known: _Judged, start: int, raw: bytes) -> bool:
+        """Count a message that was judged before; False if some rule still wants to keep it in full."""
+        if any(len(self._first[rule]) < KEEP_FIRST for rule in known.rules):
+            return False
+        if not known.rules and not known.error:
+            return True
+        late = _Late(self._line_of(start), self._steps, raw)
+        for rule in known.rules:
+            self._counts[rule] += 1
+            self._late[rule] = late
+        if known.error:
+            self._error_count += 1
+            self._late_errors[known.error] = late
+        return True
+
+    def _judge_line(self, start: int, stop: int, raw: bytes, anchors: dict[int, int]) -> _Judged | None:
+        """Judge a line by its text; None if the answer depends on more than the line and its level."""
+        matcher = self.matcher
         stripped = records.strip(records.visible(_around(raw, start, anchors)))
         text = stripped.text
         head = records.head_of(text)
         level = (head.level if head else "") or stripped.level
-        own_head = head is not None
-        wanted: dict[int, None] = {}
+        wanted: dict[int, list[int]] = {}
         specials: set[str] = set()
         for aid in anchors:
-            for position in matcher.anchors.rules[aid]:
-                wanted[position] = None
+            for target in matcher.anchors.targets[aid]:
+                wanted.setdefault(target >> CLAUSE_BITS, []).append(target & CLAUSE_MASK)
             name = matcher.anchors.special.get(aid, "")
             if name and name not in specials:
                 confirm = matcher.anchors.confirm[aid]
@@ -405,63 +512,83 @@ class Scanner:
             self._last_step = max(start, 1)
         if "meta" in specials:
             self._meta(text)
+        alone = not specials & {"weak", "meta"}
         if not wanted and not specials & {"error", "code"}:
-            return
-        if not own_head and not level:
+            return _Judged((), b"", None) if alone else None
+        context: str | None = None
+        if head is None and not level:
             head = self._record_head(start)
-            level = head.level if head else ""
-        hit = False
-        block: _Unit | None = None
-        message: _Unit | None = None
-        for position in wanted:
+            level = context = head.level if head else ""
+        line = _Line(start, stop, text, level, head, stripped)
+        hits: list[str] = []
+        units: dict[str, _Unit] = {}
+        for position, numbers in wanted.items():
             rule = matcher.base.rule_at(position)
             log = rule.log
             assert log is not None
             if level and level not in log.level and not (level == "EVENT" and "INFO" in log.level):
                 continue
             if self._counts.get(rule.id, 0) >= JUDGE_AT_MOST:
-                hit = True
+                hits.append(rule.id)
+                self._late[rule.id] = _Late(self._line_of(start), self._steps, raw)
                 continue
-            unit: _Unit | None = None
-            if log.lines or log.seconds:
-                unit = self._span(start, stop, log.lines or BLOCK_LINES, log.seconds, head)
-            elif log.unit == "block":
-                unit = block = block or self._block(start, stop, whole=True)
-            elif log.unit == "message":
-                unit = message = message or self._block(start, stop, whole=False)
-            found = self._confirm(rule, log, text, unit)
+            if (log.lines or log.seconds) and not self._any_on_line(log, numbers, text):
+                continue
+            unit = self._unit(log, line, units)
+            found = self._confirm(log, numbers, text, unit)
+            if unit is not None:
+                alone = False
             if found is None:
                 continue
-            hit = True
             args, at = found
+            hits.append(rule.id)
             if unit is None:
-                self._keep(rule.id, start, stop, text, args, level, head, stripped, log.after)
+                self._keep(rule.id, line, args, log.after)
                 continue
             # the evidence is the line where the match begins, and a block is evidence once
-            first, last, line = unit.line_at(at)
+            first, last, words = unit.line_at(at)
             if self._block_seen.get(rule.id) != first:
                 self._block_seen[rule.id] = first
-                self._keep(rule.id, first, last, line, args, level, head, stripped, log.after)
+                self._keep(rule.id, line._replace(start=first, stop=last, text=words), args, log.after)
         quiet = level in ("INFO", "DEBUG", "EVENT")
         if "code" in specials and not quiet:
-            self._code(start, stop, text, level, head, stripped)
-        if "error" in specials and not hit and not quiet:
-            self._error(start, stop, text, level, head, stripped)
+            hits += self._code(line)
+        error = b""
+        if "error" in specials and not quiet and not any(not h.startswith("CODE:") for h in hits):
+            error = self._error(line)
+        return _Judged(tuple(hits), error, context) if alone else None
+
+    def _any_on_line(self, log: LogSpec, numbers: list[int], text: str) -> bool:
+        """Whether an alternative matches on the line itself, before its neighbourhood is read for the rest."""
+        clause = self.matcher.patterns.clause
+        return not log.any or any(clause(log.any[n], text) is not None for n in numbers)
+
+    def _unit(self, log: LogSpec, line: _Line, units: dict[str, _Unit]) -> _Unit | None:
+        """What a rule reads besides the line itself; None for a rule that reads lines."""
+        if log.lines or log.seconds:
+            return self._span(line.start, line.stop, log.lines or BLOCK_LINES, log.seconds, line.head)
+        if log.unit == "line":
+            return None
+        if log.unit not in units:
+            units[log.unit] = self._block(line.start, line.stop, whole=log.unit == "block")
+        return units[log.unit]
 
     def _confirm(
-        self, rule: Rule, log: LogSpec, line: str, unit: _Unit | None
+        self, log: LogSpec, numbers: list[int], line: str, unit: _Unit | None
     ) -> tuple[dict[str, str], int] | None:
-        """(captures, where the match begins in the unit) if the rule holds at this line, else None."""
+        """(captures, where the match begins in the unit) if the rule holds at this line, else None. Of the
+        alternatives only those are tried whose anchors are on the line: the others cannot match here."""
         patterns = self.matcher.patterns
         text = unit.text if unit else line
         near = unit.near if unit else 0
         best: tuple[dict[str, str], int] | None = None
-        for clause in log.any:
-            found = patterns.clause(clause, text, near)
-            if found is None or (log.calc and not holds(log.calc, found[0]) and log.any[-1] is not clause):
-                continue
-            best = found
-            break
+        for number in sorted(set(numbers)) if log.any else ():
+            found = patterns.clause(log.any[number], text, near)
+            if found is not None:
+                best = best or found
+                if not log.calc or holds(log.calc, found[0]):
+                    best = found
+                    break
         if log.any and best is None:
             return None
         args, at = best or ({}, near)
@@ -479,68 +606,67 @@ class Scanner:
 
     # --------------------------------------------------------------- keeping
 
-    def _occurrence(
-        self, rule: str, start: int, stop: int, text: str, args: dict[str, str], level: str,
-        head: records.Head | None, stripped: records.Stripped, after: int,
-    ) -> Occurrence:  # fmt: skip
+    def _occurrence(self, rule: str, line: _Line, args: dict[str, str], after: int) -> Occurrence:
+        """An occurrence with its neighbours; ``after`` < 0: without."""
         window = self._window
         before: list[str] = []
-        at = start
-        for _ in range(CONTEXT):
+        at = line.start
+        for _ in range(CONTEXT if after >= 0 else 0):
             if at - 1 < window.base:
                 break
             previous = window.line_start(at - 1)
             before.insert(0, records.visible(window.slice(previous, at - 1))[:TEXT_MAX])
             at = previous
         behind: list[str] = []
-        at = stop
-        for _ in range(max(after, CONTEXT)):
+        at = line.stop
+        for _ in range(max(after, CONTEXT) if after >= 0 else 0):
             if at + 1 >= window.end:
                 break
             following = window.line_end(at + 1)
             behind.append(records.visible(window.slice(at + 1, following))[:TEXT_MAX])
             at = following
-        seconds = records.cann_seconds(text) if not head or head.seconds is None else head.seconds
+        head = line.head
         if head and head.pid is not None:
             self._pids[head.pid] = None
-        return Occurrence(
-            rule, self._line_of(start), text[:TEXT_MAX], args, level, seconds,
-            head.pid if head and head.pid is not None else stripped.pid,
-            stripped.rank if stripped.rank is not None else (head.rank if head else None),
-            head.device if head else None, self._steps, tuple(before), tuple(behind),
-        )  # fmt: skip
+        return _occurrence(rule, self._line_of(line.start), self._steps, line, args, tuple(before), tuple(behind))
 
-    def _keep(
-        self, rule: str, start: int, stop: int, text: str, args: dict[str, str], level: str,
-        head: records.Head | None, stripped: records.Stripped, after: int,
-    ) -> None:  # fmt: skip
-        count = self._counts[rule] = self._counts.get(rule, 0) + 1
+    def _keep(self, rule: str, line: _Line, args: dict[str, str], after: int) -> None:
+        self._counts[rule] = self._counts.get(rule, 0) + 1
         first = self._first.setdefault(rule, [])
         if len(first) < KEEP_FIRST:
-            first.append(self._occurrence(rule, start, stop, text, args, level, head, stripped, after))
-        elif count % 64 == 0 or count >= JUDGE_AT_MOST:
-            # the last one is only needed for the time span: every 64th is near enough and keeps dense logs fast
-            self._last[rule] = self._occurrence(rule, start, stop, text, args, level, head, stripped, after)
+            first.append(self._occurrence(rule, line, args, after))
+        else:
+            self._last[rule] = self._occurrence(rule, line, args, -1)
+            self._late.pop(rule, None)
 
-    def _error(
-        self, start: int, stop: int, text: str, level: str, head: records.Head | None, stripped: records.Stripped
-    ) -> None:
+    def _error(self, line: _Line) -> bytes:
+        """Keep the first and the newest line of each class of unexplained error; lines of one class differ in
+        digits only. Returns the class."""
         self._error_count += 1
-        key = text.encode("utf-8", "replace").translate(None, b"0123456789")[:160]
-        if key not in self._errors and len(self._errors) < ERRORS_KEPT:
-            self._errors[key] = self._occurrence("", start, stop, text, {}, level, head, stripped, CONTEXT)
+        key = line.text.encode("utf-8", "replace").translate(None, b"0123456789")[:160]
+        if key in self._errors:
+            raw = self._window.slice(line.start, min(line.stop, line.start + records.MAX_LINE))
+            self._late_errors[key] = _Late(self._line_of(line.start), self._steps, raw)
+        elif len(self._errors) < ERRORS_KEPT:
+            self._errors[key] = self._occurrence("", line, {}, CONTEXT)
+        else:
+            # room for the newest classes: a failure stands at the end
+            self._errors.pop(next(iter(list(self._errors)[ERRORS_KEPT // 2 :])))
+            self._errors[key] = self._occurrence("", line, {}, CONTEXT)
+        return key
 
-    def _code(
-        self, start: int, stop: int, text: str, level: str, head: records.Head | None, stripped: records.Stripped
-    ) -> None:
+    def _code(self, line: _Line) -> list[str]:
         base = self.matcher.base
-        for found in _CODE.finditer(text):
+        names = []
+        for found in _CODE.finditer(line.text):
             code = found[1] or found[2]
             known = next((c for c in _spellings(code) if c in base.code_spans), None)
             if known is not None:
                 name = f"CODE:{known}"
-                if self._counts.get(name, 0) < JUDGE_AT_MOST:
-                    self._keep(name, start, stop, text, {"code": code}, level, head, stripped, CONTEXT)
+                if name not in names:
+                    names.append(name)
+                    self._keep(name, line, {"code": code}, CONTEXT)
+        return names
 
     def _meta(self, text: str) -> None:
         found = _RANK_ID.search(text)
@@ -563,6 +689,11 @@ class Scanner:
 
     def _record_head(self, start: int) -> records.Head | None:
         """The head of the record that the line at ``start`` continues."""
+        window = self._window
+        if start - 1 >= window.base:
+            previous = window.line_start(start - 1)
+            if window.slice(previous, min(start - 1, previous + 8)).startswith(_QUIET_HEADS):
+                return None
         for n, (_, text) in enumerate(self._lines_back(start)):
             if n >= 60 or records.is_traceback(text) or records.cann_head(text):
                 return None

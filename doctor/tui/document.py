@@ -65,13 +65,13 @@ class Shown(NamedTuple):
 
 def shown(text: str) -> Shown:
     """A line with its width in cells."""
-    if text.isascii():
+    if text.isascii() or all(cell_len(char) == 1 for char in set(text)):
         return Shown(text, len(text), ())
     steps, total = [], 0
     for start in range(0, len(text), _STEP):
         steps.append(total)
         total += cell_len(text[start : start + _STEP])
-    return Shown(text, total, () if total == len(text) else tuple(steps))
+    return Shown(text, total, tuple(steps))
 
 
 def clean(raw: bytes, more: int = 0) -> str:
@@ -202,7 +202,7 @@ class FileDocument:
         if kept is not None:
             return kept
         start = self.start_of(row)
-        end = self.start_of(row + 1)
+        end = self.start_of(row + 1) - (1 if row < self._before[-1] else 0)
         raw = self._read(start, min(end - start, LINE_MAX))
         cut = raw.find(b"\n")
         if cut >= 0:

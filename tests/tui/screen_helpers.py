@@ -38,7 +38,8 @@ async def settle(pilot):
     """Wait for threads, and for what their messages start; a directory tree's own worker never ends."""
     for _ in range(4):
         try:
-            await pilot.app.workers.wait_for_complete([w for w in pilot.app.workers if w.group in GROUPS])
+            if running := [w for w in pilot.app.workers if w.group in GROUPS]:
+                await pilot.app.workers.wait_for_complete(running)
         except WorkerCancelled:
             pass
         await pilot.pause()

@@ -297,8 +297,9 @@ async def test_zoom_shows_one_pane_and_escape_all_again(app, run):
 
 
 async def test_hostile_text_is_shown_and_does_nothing(app, run, tmp_path):
-    bad = "[bold red]x[/] [@click=app.quit]q[/] \x1b[31mred\x1b]8;;http://192.0.2.1/\x07link\x1b]8;;\x07 \u202edrow\u200b \x9b2J"
-    name = "[red]worker_1\x1b[2J.log"
+    link = "\x1b]8;;http://192.0.2.1/\x07link\x1b]8;;\x07"
+    bad = f"[bold red]x[/] [@click=app.quit]q[/] \x1b[31mred{link} \u202edrow\u200b \x9b2J"
+    name = "[red]worker_1.log"
     line = FAILED.replace("MatMul-op1", "[b]Op[/b]\u202e")
     (tmp_path / name).write_text(f"{bad}\n{line}\n{bad}\n{'y' * (1 << 20)}\n", encoding="utf-8")
     the = app()

@@ -81,9 +81,8 @@ def test_a_snippet_counts_from_its_first_line_and_can_be_searched():
 
 
 async def test_keys_and_search(app, run, tmp_path):
-    (tmp_path / "long.log").write_text(
-        "".join(f"line {n} {'Needle ' if n % 1000 == 7 else ''}\n" for n in range(5000)) + FAILED + "\n", encoding="utf-8"
-    )
+    lines = [f"line {n} {'Needle ' if n % 1000 == 7 else ''}\n" for n in range(5000)]
+    (tmp_path / "long.log").write_text("".join(lines) + FAILED + "\n", encoding="utf-8")
     the = app()
     async with the.run_test(size=(120, 40)) as pilot:
         await diagnose(pilot, "long.log")

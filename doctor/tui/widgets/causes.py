@@ -113,7 +113,7 @@ class CauseTree(Tree[Item]):
         tail = f"  {tail}" if tail else ""
         if cell_len(tail) > room // 2:
             tail = ""
-        label.truncate(max(4, room - cell_len(tail)), overflow="ellipsis", pad=bool(tail))
+        label.truncate(max(4, room - cell_len(tail)), overflow="crop" if ascii_only() else "ellipsis", pad=bool(tail))
         label.append(tail, style + Style(dim=True))
         return label
 
