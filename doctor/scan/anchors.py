@@ -30,27 +30,14 @@ COMMON = frozenset(
 
 
 class Special(NamedTuple):
-    """An anchor of the scanner's own. ``confirm`` must match the line as well, if given."""
+    """An anchor of the scanner's own."""
 
     pattern: bytes
     name: str
-    confirm: re.Pattern[str] | None = None
     regex: bool = False
 
 
-_PLAIN_STEP = lazy(
-    r"(?i)\b(?:global[_ ])?(?:step|iter(?:ation)?|batch)s?\b[:\s=]{0,3}\[?\s{0,8}\d+.{0,120}?\bloss\b(?: is|[:=\s])"
-    r"|\bepoch\b[:\s]{0,3}\[?\s{0,8}\d+.{0,120}?\bloss\b(?: is|[:=\s])"
-)
-
 SPECIALS = (
-    # a training step was printed: the rank goes on
-    Special(b"step:[", "step"),
-    Special(b"'loss': ", "step"),
-    Special(b"step: [", "step"),
-    Special(b", loss is ", "weak", _PLAIN_STEP),
-    Special(rb"[\d)][,:] (train |lm )?[Ll]oss[:= ]", "weak", _PLAIN_STEP, True),
-    Special(b"elapsed time per iteration", "step"),
     # what a failure looks like when no rule knows it
     Special(b"[ERROR]", "error"),
     Special(b"[CRITICAL]", "error"),
@@ -69,8 +56,8 @@ SPECIALS = (
     Special(b"Killed", "error"),
     Special(b"Command failed", "error"),
     # an error code of the catalogue may stand here; a bare six-digit number is a step or a pid
-    Special(rb"\b[EW][A-Z0-9]\d{4}(:|\[PID|\):)", "code", None, True),
-    Special(rb"(?i)(ret|code|error)( is)?[ =:\[(]{1,3}(0x[0-9a-f]{6,8}|[1-5]\d{5})\b", "code", None, True),
+    Special(rb"\b[EW][A-Z0-9]\d{4}(:|\[PID|\):)", "code", True),
+    Special(rb"(?i)(ret|code|error)( is)?[ =:\[(]{1,3}(0x[0-9a-f]{6,8}|[1-5]\d{5})\b", "code", True),
     Special(b"rank id:", "meta"),
 )
 
@@ -245,7 +232,33 @@ Run = tuple[str, ...]
 
 def _best(runs: Iterable[Run]) -> tuple[str, ...]:
     usable = [run for run in runs if run and all(telling(text) for text in run)]
-    return max(usable, key=lambda run: (min(len(text) for text in run), -len(run)), default=())
+    return _folded(max(usable, key=lambda run: (min(len(text) for text in run), -len(run)), default=()))
+
+
+SHARED = 12
+"""Alternatives that begin with so many common characters become one anchor: their number costs speed too."""
+
+
+def _common(a: str, b: str) -> str:
+    """The common beginning of two texts."""
+    n = 0
+    for n, (x, y) in enumerate(zip(a, b, strict=False)):
+        if x != y:
+            return a[:n]
+    return a[: n + 1]
+
+
+def _folded(run: Run) -> Run:
+    """Alternatives with a telling common beginning replaced by it."""
+    out: list[str] = []
+    for text in sorted(run):
+        if out:
+            shared = _common(out[-1], text)
+            if len(shared) >= SHARED and telling(shared):
+                out[-1] = shared
+                continue
+        out.append(text)
+    return tuple(out)
 
 
 def _runs(items: list[Any], fold: bool) -> list[Run]:

@@ -26,8 +26,8 @@ Hit = tuple[int, int]
 class Anchors:
     """Patterns to look for, numbered by anchor id: those of the rules, then those of the scanner itself.
 
-    ``targets[aid]`` are the rules and clauses it stands for, ``special[aid]`` is a name or empty, ``confirm[aid]`` must match
-    the line as well. The patterns themselves are only needed to build an engine.
+    ``targets[aid]`` are the rules and clauses it stands for, ``special[aid]`` is the name of one of the scanner's own. The
+    patterns themselves are only needed to build an engine.
     """
 
     def __init__(self, base: RuleBase) -> None:
@@ -35,7 +35,6 @@ class Anchors:
         count = len(base.anchor_targets)
         self.targets: list[list[int]] = [*base.anchor_targets, *([] for _ in SPECIALS)]
         self.special: dict[int, str] = {count + n: special.name for n, special in enumerate(SPECIALS)}
-        self.confirm = {count + n: special.confirm for n, special in enumerate(SPECIALS)}
         self.key = base.key
 
     def __len__(self) -> int:

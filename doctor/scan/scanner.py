@@ -35,7 +35,8 @@ MEMO = 4096
 
 
 class Occurrence(NamedTuple):
-    """A rule seen at a line. ``steps`` is how many training steps the source had printed before it."""
+    """A rule seen at a line. ``steps``: the source's step counter there; ``Scanned.steps`` minus this is how many
+    training lines followed, up to a few more than tell a recovered trouble."""
 
     rule: str
     line: int
@@ -74,6 +75,19 @@ class Scanned(NamedTuple):
     cancelled: bool = False
 
 
+_STEP = lazy(
+    r"step:? ?\[|'loss': |elapsed time per iteration"
+    r"|(?i:\b(?:global[_ ])?(?:step|iter(?:ation)?|batch)s?\b[:\s=]{0,3}\[?\s{0,8}\d+.{0,120}?\bloss\b(?: is|[:=\s]))"
+    r"|(?i:\bepoch\b[:\s]{0,3}\[?\s{0,8}\d+.{0,120}?\bloss\b(?: is|[:=\s]))"
+)
+ENOUGH_STEPS = 4
+
+
+def is_step(text: str) -> bool:
+    """Whether a line reports a training step, in any of the known forms."""
+    return _STEP.search(text) is not None
+
+
 class Window:
     """The bytes of the chunks at hand, addressed by offset in the source."""
 
@@ -102,14 +116,27 @@ class Window:
             at += len(part)
         return out[0] if len(out) == 1 else b"".join(out)
 
-    def same_line(self, first: int, second: int) -> bool:
-        """Whether no newline stands between two offsets (False if they are not in one chunk)."""
+    def find(self, needle: bytes, start: int, stop: int) -> int:
+        """Offset of ``needle`` between two offsets, -1 if it is not there; one split over two chunks is missed."""
         at = self.base
         for part in self.parts:
-            if at <= first and second <= at + len(part):
-                return part.find(b"\n", first - at, second - at) < 0
+            if at < stop and start < at + len(part):
+                found = part.find(needle, max(0, start - at), stop - at)
+                if found >= 0:
+                    return at + found
             at += len(part)
-        return False
+        return -1
+
+    def rfind(self, needle: bytes, start: int, stop: int) -> int:
+        """As ``find``, the last one."""
+        at = self.end
+        for part in reversed(self.parts):
+            at -= len(part)
+            if at < stop and start < at + len(part):
+                found = part.rfind(needle, max(0, start - at), stop - at)
+                if found >= 0:
+                    return at + found
+        return -1
 
     def line_start(self, pos: int) -> int:
         """Offset behind the last newline before ``pos``, or of the oldest byte at hand."""
@@ -195,9 +222,7 @@ class Matcher:
         self.engine = engine_for(base, engine) if isinstance(engine, str) else engine
         self.patterns = Patterns()
         special = self.anchors.special
-        self.steps = frozenset(n for n, name in special.items() if name == "step")
-        self.weak = frozenset(n for n, name in special.items() if name == "weak")
-        self.loud = frozenset(base.anchor_info) | {n for n, name in special.items() if name in ("meta", "weak")}
+        self.loud = frozenset(base.anchor_info) | {n for n, name in special.items() if name == "meta"}
         """anchors that also mean something on an INFO or DEBUG line"""
 
 
@@ -313,7 +338,9 @@ class Scanner:
         self._errors: dict[bytes, Occurrence] = {}
         self._error_count = 0
         self._steps = 0
-        self._last_step = 0
+        self._steps_wanted = 0  # the counter goes on until it has reached this
+        self._steps_at = 0  # offset up to which steps were looked for
+        self._late_at = 0  # the newest hit of the chunk that was only counted
         self._step_line: tuple[int, float | None] = (0, None)
         self._rank: int | None = None
         self._rank_sure = False
@@ -350,12 +377,8 @@ class Scanner:
         """The end of the source (or of the patience): judge what waits and give the result."""
         self._waiting += self._stream.close()
         self._judge(self._seen + 1, final=True)
-        if self._last_step:
-            start = self._window.line_start(self._last_step) if self._last_step > self._window.base else -1
-            if start >= 0:
-                text = records.strip(records.visible(self._window.slice(start, self._window.line_end(self._last_step))))
-                head = records.head_of(text.text)
-                self._step_line = (self._line_of(start), head.seconds if head else None)
+        self._count_steps(self._seen)
+        self._find_last_step()
         occurrences: list[Occurrence] = []
         for rule, first in self._first.items():
             occurrences += first
@@ -400,6 +423,15 @@ class Scanner:
 
     # ---------------------------------------------------------------- judging
 
+    def _line_at(self, start: int) -> int:
+        """Number of a line anywhere in the window, without moving the running count."""
+        kept = self._counted_at, self._counted
+        try:
+            self._counted_at, self._counted = self._starts[0]
+            return self._line_of(start)
+        finally:
+            self._counted_at, self._counted = kept
+
     def _line_of(self, start: int) -> int:
         """1-based number of the line that begins at ``start`` (among the chunks at hand)."""
         at, count = self._counted_at, self._counted
@@ -417,25 +449,17 @@ class Scanner:
     def _judge(self, limit: int, *, final: bool = False) -> None:
         """Judge the waiting hits that end at or before ``limit``, line by line. A line that reaches over the limit
         waits for its rest, unless it is longer than a chunk."""
-        window, steps, weak = self._window, self.matcher.steps, self.matcher.weak
+        window = self._window
         waiting = self._waiting
         line_stop = -1
         start = 0
         anchors: dict[int, int] = {}
         done = 0
-        last_step = self._last_step
         for end, aid in waiting:
             if end > limit:
                 break
             done += 1
-            if aid in steps:
-                # the bulk of all hits in a training log: no look at the line
-                self._steps += 1
-                last_step = end
-                continue
             if end - 1 >= line_stop:
-                if aid in weak and end - last_step < 160 and window.same_line(last_step, end):
-                    continue
                 if anchors:
                     self._line(start, line_stop, anchors)
                     anchors = {}
@@ -446,11 +470,63 @@ class Scanner:
                     break
             if aid not in anchors:
                 anchors[aid] = end
-            self._last_step = last_step
         if anchors:
             self._line(start, line_stop, anchors)
-        self._last_step = max(last_step, self._last_step)
         del waiting[:done]
+        if self._late_at:
+            self._steps_before(self._late_at)
+            self._late_at = 0
+        self._count_steps(limit)
+
+    # ------------------------------------------------------------------ steps
+
+    def _steps_before(self, start: int) -> int:
+        """The step counter at a failure. Whether a rank got over a failure is asked only when there is one, so the
+        steps are counted from there on, and only as many as the answer takes."""
+        self._count_steps(start)
+        self._steps_at = max(self._steps_at, start)
+        self._steps_wanted = self._steps + ENOUGH_STEPS
+        return self._steps
+
+    def _late_hit(self, start: int, raw: bytes) -> _Late:
+        """A hit that is only counted. The newest of a chunk stands for all of them when steps are counted: a run that
+        fails on every other line would else be searched for steps after each."""
+        self._late_at = start
+        return _Late(self._line_of(start), self._steps, raw)
+
+    def _count_steps(self, upto: int) -> None:
+        """Go on counting training lines up to an offset, while some failure waits for its answer."""
+        window = self._window
+        at = max(self._steps_at, window.base)
+        while self._steps < self._steps_wanted and at < upto:
+            found = window.find(b"oss", at, upto)
+            if found < 0:
+                break
+            start, stop = window.line_start(found), window.line_end(found)
+            if stop > upto and stop - start < CHUNK:
+                # the rest of the line is still to come
+                self._steps_at = start
+                return
+            if is_step(records.visible(window.slice(max(start, found - 2048), min(stop, found + 2048)))):
+                self._steps += 1
+            at = stop
+        self._steps_at = max(self._steps_at, upto)
+
+    def _find_last_step(self) -> None:
+        """Line and time of the last training step, if it stands near the end of the source."""
+        window = self._window
+        end = window.end
+        for _ in range(64):
+            found = window.rfind(b"oss", max(window.base, end - CHUNK), end)
+            if found < 0:
+                return
+            start = window.line_start(found)
+            text = records.strip(records.visible(window.slice(start, window.line_end(found)))).text
+            if is_step(text):
+                head = records.head_of(text)
+                self._step_line = (self._line_at(start), head.seconds if head else None)
+                return
+            end = start
 
     def _line(self, start: int, stop: int, anchors: dict[int, int]) -> None:
         """Judge one line. The same message again (but for its time stamp) gives the same answer, which is remembered:
@@ -481,7 +557,7 @@ class Scanner:
             return False
         if not known.rules and not known.error:
             return True
-        late = _Late(self._line_of(start), self._steps, raw)
+        late = self._late_hit(start, raw)
         for rule in known.rules:
             self._counts[rule] += 1
             self._late[rule] = late
@@ -503,16 +579,11 @@ class Scanner:
             for target in matcher.anchors.targets[aid]:
                 wanted.setdefault(target >> CLAUSE_BITS, []).append(target & CLAUSE_MASK)
             name = matcher.anchors.special.get(aid, "")
-            if name and name not in specials:
-                confirm = matcher.anchors.confirm[aid]
-                if confirm is None or confirm.search(text):
-                    specials.add(name)
-        if "weak" in specials and self._last_step < start:
-            self._steps += 1
-            self._last_step = max(start, 1)
+            if name:
+                specials.add(name)
         if "meta" in specials:
             self._meta(text)
-        alone = not specials & {"weak", "meta"}
+        alone = "meta" not in specials
         if not wanted and not specials & {"error", "code"}:
             return _Judged((), b"", None) if alone else None
         context: str | None = None
@@ -530,7 +601,7 @@ class Scanner:
                 continue
             if self._counts.get(rule.id, 0) >= JUDGE_AT_MOST:
                 hits.append(rule.id)
-                self._late[rule.id] = _Late(self._line_of(start), self._steps, raw)
+                self._late[rule.id] = self._late_hit(start, raw)
                 continue
             if (log.lines or log.seconds) and not self._any_on_line(log, numbers, text):
                 continue
@@ -628,7 +699,8 @@ class Scanner:
         head = line.head
         if head and head.pid is not None:
             self._pids[head.pid] = None
-        return _occurrence(rule, self._line_of(line.start), self._steps, line, args, tuple(before), tuple(behind))
+        steps = self._steps_before(line.start)
+        return _occurrence(rule, self._line_of(line.start), steps, line, args, tuple(before), tuple(behind))
 
     def _keep(self, rule: str, line: _Line, args: dict[str, str], after: int) -> None:
         self._counts[rule] = self._counts.get(rule, 0) + 1
@@ -646,7 +718,7 @@ class Scanner:
         key = line.text.encode("utf-8", "replace").translate(None, b"0123456789")[:160]
         if key in self._errors:
             raw = self._window.slice(line.start, min(line.stop, line.start + records.MAX_LINE))
-            self._late_errors[key] = _Late(self._line_of(line.start), self._steps, raw)
+            self._late_errors[key] = self._late_hit(line.start, raw)
         elif len(self._errors) < ERRORS_KEPT:
             self._errors[key] = self._occurrence("", line, {}, CONTEXT)
         else:

@@ -92,6 +92,7 @@ class DoctorApp(App[None]):
         """why the last try gave no report: a text key and its values"""
         self._rules = rules
         self._spool = Spool()
+        self._base: RuleBase | None = None
 
     def on_mount(self) -> None:
         self.push_screen(HomeScreen())
@@ -110,8 +111,10 @@ class DoctorApp(App[None]):
         self.notify(text, severity="error" if wrong else "information", markup=False)
 
     def rulebase(self) -> RuleBase:
-        """The rules; from the cache when nothing changed."""
-        return load(self._rules)
+        """The rules as they were when the last diagnosis began."""
+        if self._base is None:
+            self._base = load(self._rules)
+        return self._base
 
     # ------------------------------------------------------------------ diagnosing
 
@@ -143,7 +146,7 @@ class DoctorApp(App[None]):
     def _start(self, job: Job) -> None:
         """Stop what runs and start anew; the home screen shows how far it is."""
         self.cancel()
-        self.job, self.trouble = job, None
+        self.job, self.trouble, self._base = job, None, None
         self._home()
         self.run_worker(
             partial(self._diagnose, job), thread=True, exclusive=True, group="diagnose", exit_on_error=False

@@ -217,9 +217,7 @@ class FileDocument:
                 self._lines[row] = result
         return result
 
-    def find(
-        self, needle: str, row: int, forward: bool = True, stop: Callable[[], bool] = lambda: False
-    ) -> int | None:
+    def find(self, needle: str, row: int, forward: bool = True, stop: Callable[[], bool] = lambda: False) -> int | None:
         fold = needle == needle.lower()
         needles = {needle.encode("utf-8", "replace")}
         if not needle.isascii():
@@ -278,9 +276,7 @@ class SnippetDocument:
     def line(self, row: int) -> Shown:
         return self._lines[row] if 0 <= row < len(self._lines) else Shown("", 0, ())
 
-    def find(
-        self, needle: str, row: int, forward: bool = True, stop: Callable[[], bool] = lambda: False
-    ) -> int | None:
+    def find(self, needle: str, row: int, forward: bool = True, stop: Callable[[], bool] = lambda: False) -> int | None:
         rows: Sequence[int] = range(row, self.count) if forward else range(row - 1, -1, -1)
         return next((n for n in rows if spans(self._lines[n].text, needle)), None)
 

@@ -38,6 +38,7 @@ class State(NamedTuple):
 
     base: RuleBase
     engine: str
+    rows: list[dict[str, Any]]
 
 
 class RulePage(VerticalScroll):
@@ -45,14 +46,14 @@ class RulePage(VerticalScroll):
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._text = ""
+        self._text, self._lang = "", "en"
 
     def compose(self) -> ComposeResult:
         yield Static(id="rule-text", markup=False)
 
-    def show(self, text: str) -> None:
+    def show(self, text: str, lang: str) -> None:
         """Another page."""
-        self._text = text
+        self._text, self._lang = text, lang
         self._lay_out()
         self.scroll_home(animate=False)
 
@@ -60,7 +61,7 @@ class RulePage(VerticalScroll):
         self._lay_out()
 
     def _lay_out(self) -> None:
-        text = hanging(self._text, self.scrollable_content_region.width - 1)
+        text = hanging(self._text, self.scrollable_content_region.width - 1, self._lang)
         self.query_one("#rule-text", Static).update(Text(text, no_wrap=True))
 
 
@@ -85,7 +86,6 @@ class ChecksScreen(TranslatedScreen[None]):
         super().__init__()
         self._state: State | None = None
         self._error = ""
-        self._rows: list[dict[str, Any]] = []
 
     def compose(self) -> ComposeResult:
         with TabbedContent(id="tabs"):
@@ -105,10 +105,11 @@ class ChecksScreen(TranslatedScreen[None]):
     @work(thread=True, exclusive=True, group="checks", exit_on_error=False)
     def _load(self) -> None:
         try:
+            from doctor.rulecli import rows
             from doctor.scan.scanner import Matcher
 
             base = self.doctor.rulebase()
-            state = State(base, Matcher(base).engine.name)
+            state = State(base, Matcher(base).engine.name, rows(base))
         except Exception as error:
             save_crash(error)
             self.post_message(self.Ready(None, f"{type(error).__name__}: {error}"))
@@ -118,10 +119,6 @@ class ChecksScreen(TranslatedScreen[None]):
     @on(Ready)
     def _ready(self, event: Ready) -> None:
         self._state, self._error = event.state, event.error
-        if event.state is not None:
-            from doctor.rulecli import rows
-
-            self._rows = rows(event.state.base)
         self.retranslate()
 
     # ------------------------------------------------------------------ texts
@@ -137,7 +134,7 @@ class ChecksScreen(TranslatedScreen[None]):
     def _state_text(self) -> Text:
         if self._state is None:
             return Text(outside(self._error) if self._error else self.tr("checks.loading"))
-        base, engine = self._state
+        base, engine, _ = self._state
         text, columns = Text(), self.size.width - 5
 
         def row(severity: str, label: str, value: str) -> None:
@@ -187,7 +184,7 @@ class ChecksScreen(TranslatedScreen[None]):
         for key in ("id", "severity", "confidence", "title", "topic"):
             table.add_column(Text(self.tr(f"checks.column.{key}")), key=key)
         shown = []
-        for rule in self._rows:
+        for rule in self._state.rows if self._state else ():
             words = [rule["id"], rule["topic"], rule["name"], *rule["title"].values(), *rule["covers"]]
             where = " ".join(words).lower()
             if all(word in where for word in wanted):
@@ -214,12 +211,12 @@ class ChecksScreen(TranslatedScreen[None]):
     def _explain(self, rule_id: str) -> None:
         page = self.query_one(RulePage)
         if self._state is None or not rule_id:
-            page.show(self.tr("checks.no_rule") if self._state else "")
+            page.show(self.tr("checks.no_rule") if self._state else "", self.doctor.lang)
             return
         from doctor.rulecli import rule_text
 
         base = self._state.base
-        page.show(rule_text(base, base.whole(rule_id), self.doctor.lang))
+        page.show(rule_text(base, base.whole(rule_id), self.doctor.lang), self.doctor.lang)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._lay_out)
@@ -257,26 +254,31 @@ class ChecksScreen(TranslatedScreen[None]):
             self.dismiss()
 
 
-def hanging(text: str, columns: int) -> str:
+def hanging(text: str, columns: int, lang: str) -> str:
     """A page of labels and texts, wrapped so that the texts stay in their column."""
+    labels = [tr(lang, key) for key in PAGE]
     if columns < 20:
         return text
     out = []
     for line in text.split("\n"):
-        label, body = line, ""
-        while cell_len(label) > LABELS:
-            label = label[:-1]
-        body = line[len(label) :]
-        if not label.endswith(" ") or cell_len(label) < LABELS:
+        label = next((one for one in labels if line.startswith(one + " ")), "")
+        if not label and not line.startswith(" "):
             out += wrap(line, columns)
             continue
-        indent = " " * (LABELS if columns >= 50 else 2)
-        rows = wrap(body.strip(), columns - len(indent))
-        if columns < 50 and label.strip():
-            out += [label.rstrip(), *(indent + row for row in rows)]
+        beside = columns >= 50 and cell_len(label) < LABELS
+        indent = " " * (LABELS if beside or columns >= 50 else 2)
+        rows = wrap(line[len(label) :].strip(), columns - len(indent))
+        if label and not beside:
+            out += [label, *(indent + row for row in rows)]
         else:
-            out += [(label if n == 0 and label.strip() else indent) + row for n, row in enumerate(rows)]
+            head = label + " " * (len(indent) - cell_len(label))
+            out += [(head if n == 0 else indent) + row for n, row in enumerate(rows)]
     return "\n".join(out)
 
+
+PAGE = (
+    "topic", "strength", "applies_to", "cause", "next", "fix", "explains", "sources", "seeds", "fires_on", "quiet_on",
+)  # fmt: skip
+"""The labels of the page of a rule."""
 
 _ROWS = ("count", "families", "topics", "codes", "engine", "problems")

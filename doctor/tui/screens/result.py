@@ -91,12 +91,15 @@ class ResultScreen(TranslatedScreen[None]):
             self.query_one(LogView).focus()
 
     def _about(self, finding: Finding | None) -> dict[str, dict[str, str]]:
-        """Cause and next of the rule behind a finding."""
+        """Cause and next of the rule or error code behind a finding."""
         if finding is None:
             return {}
         from doctor.ranking import fill_both
 
         base = self.doctor.rulebase()
+        if finding.id.startswith("CODE:"):
+            code = base.codes.get(finding.id[5:], {})
+            return {"cause": code.get("meaning") or {}, "next": code.get("next") or {}}
         if finding.id not in base:
             return {}
         whole: dict[str, Any] = base.whole(finding.id)

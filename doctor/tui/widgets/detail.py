@@ -117,5 +117,3 @@ def _finding(text: Text, finding: Finding, about: dict[str, dict[str, str]], lan
         text.append(f"\n{tr(lang, 'evidence')}\n", "bold")
         for evidence in shown:
             _evidence(text, evidence, columns)
-
-

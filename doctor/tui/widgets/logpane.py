@@ -151,7 +151,8 @@ class LogPane(Vertical):
         below.display = line is not None and line.cells > view.size.width - 8 and columns > 0
         if line is not None and below.display:
             rows = chop_cells(line.text[:2000], columns)
-            below.update(Text("\n".join(rows[:WHOLE_LINES]), no_wrap=True))
+            most = min(WHOLE_LINES, max(1, self.size.height // 3))
+            below.update(Text("\n".join(rows[:most]), no_wrap=True))
 
     def on_resize(self) -> None:
         self._whole_line()
