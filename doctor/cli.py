@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
 
     diagnose = commands.add_parser("diagnose", help="name the root cause of failing logs")
     diagnose.add_argument("inputs", nargs="*", metavar="INPUT",
-                          help="files, folders, globs, archives, - for stdin; nothing on a terminal: paste")  # fmt: skip
+                          help="files, folders, globs, archives, - for stdin; nothing: paste")  # fmt: skip
     diagnose.add_argument("--all", action="store_true", help="show every finding, not one screen")
     diagnose.add_argument("--max-seconds", type=float, default=0.0, metavar="S", help="stop reading after this time")
     diagnose.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: as many as pay off)")
@@ -127,8 +127,12 @@ def _own_failure(lang: str, error: Exception) -> int:
 
     from doctor.render.safe import printable, redact
 
-    with tempfile.NamedTemporaryFile("w", prefix="doctor-crash-", suffix=".txt", delete=False, encoding="utf-8") as file:
-        file.write(redact(f"doctor {__version__}, Python {sys.version}\nargv: {sys.argv[1:]}\n{traceback.format_exc()}"))
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="doctor-crash-", suffix=".txt", delete=False, encoding="utf-8"
+    ) as file:
+        file.write(
+            redact(f"doctor {__version__}, Python {sys.version}\nargv: {sys.argv[1:]}\n{traceback.format_exc()}")
+        )
     text = printable(f"{type(error).__name__}: {error}")[:200]
     print(tr(lang, "crash", error=text, path=file.name), file=sys.stderr)
     return OWN_FAILURE
@@ -224,7 +228,7 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
     if args.format == "json":
         from doctor.render.json import render
 
-        ok = _out(args, render(report, engine.tool_info(), indent=2 if sys.stdout.isatty() else None) + "\n")
+        ok = _out(args, render(report, indent=2 if sys.stdout.isatty() else None) + "\n")
     else:
         from doctor.render import text
 
@@ -265,5 +269,6 @@ def _tui(args: argparse.Namespace) -> int:
         return 0 if args.command is None else USAGE
     from doctor.tui.app import DoctorApp
 
-    DoctorApp(lang=args.lang).run()
-    return 0
+    app = DoctorApp(lang=args.lang)
+    app.run()
+    return app.return_code or 0

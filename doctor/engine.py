@@ -13,15 +13,18 @@ from doctor.model import SEVERITIES, Evidence, Finding, InputSeen, Place, Report
 from doctor.rulebase import RuleBase, load
 from doctor.scan import kinds
 from doctor.scan.inputs import Limits, Problem, Source, expand
-from doctor.scan.scanner import Matcher, Scanned, Scanner, plain_chunks, scan_stream
-
-SMALL = 256 << 10
-"""Inputs up to this size are split into segments as a whole; of larger ones only the head decides the kind."""
+from doctor.scan.inputs import problem as problem_of
+from doctor.scan.read import SMALL, Read, read_path, read_source
+from doctor.scan.scanner import Matcher, Scanned
 
 PARALLEL_FROM = 48 << 20
 """Bytes from which a second process pays for its start."""
 
-LOG_STATES = ("read", "partial", "empty")
+NOT_JUDGED_KINDS = frozenset(kinds.KINDS) - kinds.LOG_KINDS - {"empty", "binary"} | {"npu_smi", "hccn_tool"}
+"""Kinds that are recognised and only judged in so far as a log rule knows a text in them."""
+
+UNDERSTOOD = frozenset(kinds.LOG_KINDS) - {"text", "npu_smi", "hccn_tool", "versions", "shell", "environment"}
+"""Kinds of which silence means health."""
 
 PROBLEM_TEXT: dict[str, Text] = {
     "missing": {"zh": "没有这个文件或文件夹，请检查路径", "en": "no such file or folder; check the path"},
@@ -65,17 +68,6 @@ class Options(NamedTuple):
 DEFAULTS = Options()
 
 
-class _Job(NamedTuple):
-    """A source with what its content was taken for."""
-
-    order: int
-    source: Source
-    kinds: tuple[str, ...]
-    judge: bool
-    data: bytes | None
-    """the whole content if it is small"""
-
-
 def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes | None = None) -> Report:
     """Read every input and name the root cause.
 
@@ -92,7 +84,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     problems: list[Problem] = []
     scans: list[tuple[int, Scanned]] = []
     facts: dict[str, Any] = {}
-    large: list[_Job] = []
+    large: list[tuple[int, Source]] = []
     order = 0
     interrupted = False
     pending: Iterable[Any] = expand(inputs, options.limits)
@@ -108,11 +100,14 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
                 continue
             order += 1
             if item.path is not None and item.size is not None and item.size > SMALL:
-                large.append(_Job(order, item, (), True, None))
+                large.append((order, item))
                 continue
-            _small(matcher, order, item, scans, seen, problems, facts, stop, meter)
-        for job, scan, kind in _scan_large(matcher, large, options, stop, meter):
-            _note(job.order, job.source.name, scan, kind, scans, seen, facts)
+            try:
+                _note(order, read_source(matcher, item, stop, meter.on(item.name)), scans, seen, facts)
+            except OSError as error:
+                problems.append(problem_of(item.name, error))
+        for number, read in _read_large(matcher, large, options, stop, meter):
+            _note(number, read, scans, seen, facts)
     except KeyboardInterrupt:
         interrupted = True
     if stop() and not interrupted:
@@ -123,10 +118,6 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     inputs_seen = [s for _, s in seen]
     for problem in problems:
         inputs_seen.append(_problem_seen(problem))
-    for scan in (s for _, s in scans):
-        if scan.problem:
-            n = next(i for i, s in enumerate(inputs_seen) if s.name == scan.name)
-            inputs_seen[n] = inputs_seen[n]._replace(state="partial", why=_problem_text(*scan.problem))
     findings, diagnoses = ranking.rank(base, [s for _, s in scans], {k: v[0] for k, v in facts.items()})
     findings += tuple(_input_findings(inputs_seen, [s for _, s in scans], base))
     report = Report(
@@ -143,6 +134,8 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
             "judge": round(time.perf_counter() - scanned, 4),
         },
         _partial_text(interrupted, deadline, scans),
+        interrupted,
+        tool_info(base, matcher.engine.name),
     )
     return report._replace(verdict=verdict_of(report))
 
@@ -185,150 +178,50 @@ def _stopper(cancelled: Callable[[], bool], deadline: float) -> Callable[[], boo
     return lambda: cancelled() or time.monotonic() > deadline
 
 
-def _small(
-    matcher: Matcher, order: int, source: Any, scans: list[tuple[int, Scanned]], seen: list[tuple[int, InputSeen]],
-    problems: list[Problem], facts: dict[str, Any], stop: Callable[[], bool], meter: _Meter,
-) -> None:  # fmt: skip
-    """A source whose size is small or not known: read its beginning, split it, scan it."""
-    scanner = Scanner(matcher, source.name)
-    try:
-        stream = source.open()
-    except OSError as error:
-        code = "denied" if isinstance(error, PermissionError) else "unreadable"
-        problems.append(Problem(source.name, code, error.strerror or str(error)))
-        return
-    add = meter.on(source.name)
-    with stream:
-        chunks = plain_chunks(stream)
-        head: list[bytes] = []
-        size = 0
-        problem: tuple[str, str] | None = None
-        complete = True
-        cancelled = False
-        try:
-            for chunk in chunks:
-                head.append(chunk)
-                size += len(chunk)
-                if size > SMALL or (size > 1 << 16 and source.name == "<stdin>"):
-                    complete = False
-                    break
-                if stop():
-                    cancelled = True
-                    break
-        except (OSError, EOFError) as error:
-            problem = ("unreadable", getattr(error, "strerror", None) or str(error))
-        except Exception as error:
-            if not getattr(error, "code", ""):
-                raise
-            problem = (str(error.code), str(getattr(error, "detail", error)))  # type: ignore[attr-defined]
-        data = b"".join(head)
-        parts = kinds.segments(source.name, data if complete else data[: 1 << 16], complete=complete)
-        names = tuple(dict.fromkeys(p.kind for p in parts))
-        judged = any(k in kinds.LOG_KINDS for k in names)
-        if complete and judged:
-            data = _masked(data, parts)
-        if judged or not data:
-            scanner.feed(data) if data else None
-            if add:
-                add(len(data))
-            if not complete and not cancelled:
-                try:
-                    for chunk in chunks:
-                        scanner.feed(chunk)
-                        if add:
-                            add(len(chunk))
-                        if stop():
-                            cancelled = True
-                            break
-                except Exception as error:
-                    code = getattr(error, "code", "") or "unreadable"
-                    if not isinstance(error, OSError | EOFError) and code == "unreadable":
-                        raise
-                    problem = (str(code), str(getattr(error, "detail", error)))
-        scan = scanner.finish(problem, cancelled)
-    if not judged and data:
-        scan = scan._replace(size=len(data), head=data[: 1 << 16], lines=data.count(b"\n"))
-    _note(order, source.name, scan, names, scans, seen, facts)
-
-
-def _masked(data: bytes, parts: Sequence[kinds.Segment]) -> bytes:
-    """The data with its Python source emptied line by line, so that line numbers stay true. Code holds the messages it
-    may raise; other kinds inside a paste are scanned, because a wrong guess there would hide a failure."""
-    if all(p.kind != "python" for p in parts):
-        return data
-    out = []
-    for part in parts:
-        piece = data[part.start : part.end]
-        out.append(b"\n" * piece.count(b"\n") if part.kind == "python" else piece)
-    return b"".join(out)
-
-
 def _note(
-    order: int, name: str, scan: Scanned, names: tuple[str, ...], scans: list[tuple[int, Scanned]],
-    seen: list[tuple[int, InputSeen]], facts: dict[str, Any],
-) -> None:  # fmt: skip
+    order: int, read: Read, scans: list[tuple[int, Scanned]], seen: list[tuple[int, InputSeen]], facts: dict[str, Any]
+) -> None:
     """Keep a scan, say what the input was, and collect its version facts."""
-    judged = any(k in kinds.LOG_KINDS for k in names) or not scan.size
+    scan, names = read.scan, read.kinds
     state, why = "read", Text()
-    if not scan.size:
+    if not scan.size and not scan.problem:
         state, names = "empty", ("empty",)
     elif names == ("binary",):
         state, why = "unreadable", PROBLEM_TEXT["binary"]
-    elif not judged or names in (("npu_smi",), ("hccn_tool",)):
+    elif not read.judged or all(k in NOT_JUDGED_KINDS for k in names):
         state, why = "not_judged", NOT_JUDGED
+    elif scan.problem:
+        state, why = "partial", _problem_text(*scan.problem)
     elif scan.cancelled:
         state, why = "partial", PROBLEM_TEXT["time"]
     if scan.size:
-        for key, (value, line) in _facts(scan.head).items():
-            facts.setdefault(key, (value, name, line))
-    if judged:
+        from doctor.scan.versions import facts as versions
+
+        for key, (value, line) in versions(scan.head).items():
+            facts.setdefault(key, (value, scan.name, line))
+    if read.judged:
         scans.append((order, scan._replace(head=b"")))
-    seen.append((order, InputSeen(name, names, scan.size, scan.lines, scan.rank, state, why)))
+    seen.append((order, InputSeen(scan.name, names, scan.size, scan.lines, scan.rank, state, why)))
 
 
-def _facts(head: bytes) -> dict[str, tuple[str, int]]:
-    from doctor.scan.versions import facts
-
-    return facts(head)
-
-
-def _scan_large(
-    matcher: Matcher, jobs: Sequence[_Job], options: Options, stop: Callable[[], bool], meter: _Meter
-) -> Iterable[tuple[_Job, Scanned, tuple[str, ...]]]:
-    """Scan plain files, in several processes when that pays."""
-    total = sum(job.source.size or 0 for job in jobs)
+def _read_large(
+    matcher: Matcher, large: Sequence[tuple[int, Source]], options: Options, stop: Callable[[], bool], meter: _Meter
+) -> Iterable[tuple[int, Read]]:
+    """Read plain files, in several processes when that pays."""
+    total = sum(source.size or 0 for _, source in large)
     meter.total = total
-    workers = options.jobs or min(os.cpu_count() or 1, len(jobs), 8)
-    if workers > 1 and len(jobs) > 1 and total >= PARALLEL_FROM:
-        from doctor.scan.parallel import scan_files
+    workers = options.jobs or min(os.cpu_count() or 1, len(large), 8)
+    if workers > 1 and len(large) > 1 and total >= PARALLEL_FROM:
+        from doctor.scan.parallel import read_files
 
-        paths = [(job.source.name, job.source.path or "") for job in jobs]
-        for n, scan, names in scan_files(matcher, paths, workers, stop, meter.on("")):
-            yield jobs[n], scan, names
+        paths = [(source.name, source.path or "") for _, source in large]
+        for n, read in read_files(matcher, paths, workers, stop, meter.on("")):
+            yield large[n][0], read
         return
-    for job in jobs:
+    for order, source in large:
         if stop():
             return
-        yield (job, *scan_path(matcher, job.source.name, job.source.path or "", stop, meter.on(job.source.name)))
-
-
-def scan_path(
-    matcher: Matcher, name: str, path: str, stop: Callable[[], bool], progress: Callable[[int], None] | None = None
-) -> tuple[Scanned, tuple[str, ...]]:
-    """Scan one plain file; its head decides whether it is a log at all."""
-    try:
-        with open(path, "rb", buffering=0) as file:
-            head = file.read(1 << 16)
-            names = tuple(dict.fromkeys(s.kind for s in kinds.segments(name, head, complete=False)))
-            if not any(k in kinds.LOG_KINDS for k in names):
-                size = os.fstat(file.fileno()).st_size
-                empty = Scanner(matcher, name).finish()
-                return empty._replace(size=size, head=head), names
-            file.seek(0)
-            return scan_stream(matcher, name, file, cancelled=stop, progress=progress), names
-    except OSError as error:
-        empty = Scanner(matcher, name).finish(("unreadable", error.strerror or str(error)))
-        return empty, ("text",)
+        yield order, read_path(matcher, source.name, source.path or "", stop, meter.on(source.name))
 
 
 # ------------------------------------------------------------------ the report
@@ -393,18 +286,15 @@ def verdict_of(report: Report) -> str:
     found = worst([d.severity for d in report.diagnoses])
     if found in ("error", "warning"):
         return str(found)
-    judged = [s for s in report.inputs if s.state == "read" and any(k in _UNDERSTOOD for k in s.kinds)]
+    judged = [s for s in report.inputs if s.state == "read" and any(k in UNDERSTOOD for k in s.kinds)]
     if not judged or any(s.state in ("unreadable", "partial") for s in report.inputs) or report.partial:
         return "unknown"
     return str(found) if found else "healthy"
 
 
-_UNDERSTOOD = frozenset(kinds.LOG_KINDS) - {"text", "npu_smi", "hccn_tool", "versions", "shell", "environment"}
-
-
 def exit_code(report: Report, fail_on: str = "error") -> int:
     """0 nothing at or above ``fail_on``, 1 findings, 2 nothing could be read, 130 interrupted."""
-    if report.partial and "interrupted" in report.partial.get("en", ""):
+    if report.interrupted:
         return 130
     usable = [s for s in report.inputs if s.state != "unreadable"]
     if not usable:
@@ -419,7 +309,7 @@ def exit_code(report: Report, fail_on: str = "error") -> int:
     return 0
 
 
-def tool_info(base: RuleBase | None = None, engine: str = "") -> dict[str, Any]:
+def tool_info(base: RuleBase, engine: str) -> dict[str, Any]:
     """Name and version of what made a report."""
     return {"name": "mindspore-doctor", "version": __version__, "python": sys.version.split()[0], "engine": engine,
-            "rules": len(base) if base is not None else None}  # fmt: skip
+            "rules": len(base)}  # fmt: skip

@@ -166,6 +166,9 @@ class Report(NamedTuple):
     series: tuple[dict[str, Any], ...] = ()
     timings: dict[str, float] = {}
     partial: Text = {}
+    """why the result is only a part, empty if it is whole"""
+    interrupted: bool = False
+    tool: dict[str, Any] = {}
 
 
 def worst(severities: list[str]) -> str | None:

@@ -204,7 +204,9 @@ _CLASS = {"root": 0, "either": 0, "symptom": 1, "pointer": 2, "wrapper": 3, "det
 
 def _severity_class(cause: _Cause) -> int:
     if cause.rule.startswith("CODE:"):
-        return {"error": 2, "warning": 3, "advice": 5}[cause.severity] + (1 if cause.role in ("wrapper", "detail") else 0)
+        return {"error": 2, "warning": 3, "advice": 5}[cause.severity] + (
+            1 if cause.role in ("wrapper", "detail") else 0
+        )
     return {"error": 0, "warning": 1, "advice": 4}[cause.severity]
 
 
@@ -318,7 +320,8 @@ def rank(
         unknown = _unrecognised(base, sources)
         if unknown:
             findings.append(unknown)
-            place = sum(1 for d in diagnoses if d.severity in ("error", "warning") and not _is_wrapper_code(base, d))
+            # a code of the catalogue says at least which family failed
+            place = sum(1 for d in diagnoses if d.severity in ("error", "warning"))
             diagnoses.insert(place, _from_unrecognised(base, unknown, len(findings) - 1))
     return tuple(findings), tuple(diagnoses)
 
@@ -464,9 +467,7 @@ def _unrecognised(base: RuleBase, sources: Sequence[Source]) -> Finding | None:
     """RUN000: something failed, and no rule knows it. The last exception of the earliest failing place tells most."""
     best: tuple[tuple[Any, ...], Source, Occurrence] | None = None
     for source in sources:
-        noise = {
-            (o.line) for o in source.scan.occurrences if o.rule in base and base[o.rule].role == "noise"
-        }
+        noise = {(o.line) for o in source.scan.occurrences if o.rule in base and base[o.rule].role == "noise"}
         for error in source.scan.errors:
             if error.line in noise or not (_STRONG.search(error.text) or error.level in ("ERROR", "CRITICAL")):
                 continue

@@ -167,7 +167,9 @@ class RuleBase:
         return {name: self._piece(span) for name, span in self.code_spans.items()}
 
 
-def pack(header: dict[str, Any], rows: list[Any], wholes: list[Any], codes: dict[str, Any], sections: dict[str, Any]) -> bytes:
+def pack(
+    header: dict[str, Any], rows: list[Any], wholes: list[Any], codes: dict[str, Any], sections: dict[str, Any]
+) -> bytes:
     """The compiled form that ``RuleBase`` reads. ``rows`` and ``wholes`` are in the order of ``header['ids']``."""
     bodies: list[bytes] = []
     position = 0

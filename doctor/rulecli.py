@@ -14,6 +14,9 @@ from doctor.i18n import pick, tr
 from doctor.render.safe import printable, width
 from doctor.rulebase import RuleBase, load
 
+LABELS = 22
+"""Columns of the labels of a page; the longest, in English, is "Strength of evidence"."""
+
 
 def rows(base: RuleBase) -> list[dict[str, Any]]:
     """Every rule as ``doctor rules list --format json`` prints it."""
@@ -45,7 +48,8 @@ def listing(args: argparse.Namespace) -> int:
         room = max((len(row["topic"]) for row in shown), default=0)
         for row in shown:
             sys.stdout.write(
-                f"{row['id']:8} {row['severity']:8} {row['confidence']:8} {row['topic']:{room}}  {pick(row['title'], args.lang)}\n"
+                f"{row['id']:8} {row['severity']:8} {row['confidence']:8} {row['topic']:{room}}  "
+                f"{pick(row['title'], args.lang)}\n"
             )
     for problem in base.problems:
         print(f"doctor: {problem}", file=sys.stderr)
@@ -104,12 +108,17 @@ def skeleton(rule_id: str, line: str, version: str) -> str:
     """A rule file for a log line: its longest constant part as literal, its numbers as captures."""
     line = line.strip() or "TODO: a real line that the rule shall match"
     message = re.sub(r"^\[[A-Z]+\] ?\S+\([^)]*\):\S+ ?(?:\[[^\]]*\] ?)?(?:\w+\] ?)?", "", line) or line
-    parts = [p.strip(" :,.;'\"()[]") for p in re.split(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)*|/\S+|'[^']*'|\"[^\"]*\"", message)]
+    parts = [
+        p.strip(" :,.;'\"()[]") for p in re.split(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)*|/\S+|'[^']*'|\"[^\"]*\"", message)
+    ]
     literal = max(parts, key=len) or message[:40]
     pieces = []
     for n, token in enumerate(re.split(r"(0x[0-9a-fA-F]+|\d+(?:\.\d+)*)", message[:200])):
         pieces.append(rf"(?P<value{n}>[0-9a-fA-Fx.]+)" if n % 2 else re.sub(r"\\([ ])", r"\1", re.escape(token)))
-    quoted = {k: json.dumps(v, ensure_ascii=False) for k, v in (("literal", literal), ("regex", "".join(pieces)), ("line", line))}
+    quoted = {
+        k: json.dumps(v, ensure_ascii=False)
+        for k, v in (("literal", literal), ("regex", "".join(pieces)), ("line", line))
+    }
     return TEMPLATE.format(id=rule_id, name="todo-name", topic="healthy", version=version, **quoted)
 
 
@@ -172,8 +181,8 @@ def explain(args: argparse.Namespace) -> int:
 
 
 def _row(label: str, text: str) -> str:
-    pad = " " * max(1, 12 - width(label))
-    indent = " " * 12
+    pad = " " * max(1, LABELS - width(label))
+    indent = " " * LABELS
     return f"{label}{pad}{printable(text.strip()).replace(chr(0x240A), chr(10) + indent)}\n"
 
 
@@ -183,7 +192,8 @@ def rule_text(base: RuleBase, whole: dict[str, Any], lang: str) -> str:
     topic = base.topics.get(whole["topic"], {})
     out.append(_row(tr(lang, "topic"), f"{whole['topic']}  {pick(topic, lang)}"))
     out.append(_row(tr(lang, "strength"), "  ".join([
-        tr(lang, f"confidence.{whole['confidence']}"), tr(lang, f"severity.{whole['severity']}"), whole["role"], whole["status"],
+        tr(lang, f"confidence.{whole['confidence']}"), tr(lang, f"severity.{whole['severity']}"),
+        whole["role"], whole["status"],
     ])))  # fmt: skip
     if whole["applies_to"]:
         out.append(_row(tr(lang, "applies_to"), ", ".join(f"{k} {v}" for k, v in whole["applies_to"].items())))
@@ -195,7 +205,9 @@ def rule_text(base: RuleBase, whole: dict[str, Any], lang: str) -> str:
         out.append(_row(tr(lang, "explains"), f"{entry['id'] or entry['topic']}"))
     for source in whole["provenance"]:
         kind = tr(lang, f"kind_of_source.{source['kind']}")
-        out.append(_row(tr(lang, "sources"), f"{kind}: {source['ref']}" + (f" ({source['says']})" if source["says"] else "")))
+        out.append(
+            _row(tr(lang, "sources"), f"{kind}: {source['ref']}" + (f" ({source['says']})" if source["says"] else ""))
+        )
     if whole["seeds"]:
         out.append(_row(tr(lang, "seeds"), ", ".join(whole["seeds"])))
     for kind, label in (("hit", "fires_on"), ("miss", "quiet_on")):
@@ -220,7 +232,8 @@ def code_text(base: RuleBase, code: dict[str, Any], lang: str) -> str:
     known = [
         rule.id
         for rule in base
-        if rule.log and any(word in (c.literal or "") or word in (c.regex or "") for c in (*rule.log.any, *rule.log.every))
+        if rule.log
+        and any(word in (c.literal or "") or word in (c.regex or "") for c in (*rule.log.any, *rule.log.every))
     ]
     if known:
         out.append(_row(tr(lang, "rules_for_code"), " ".join(known)))

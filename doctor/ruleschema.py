@@ -15,7 +15,23 @@ import yaml
 from doctor.model import CONFIDENCES, ROLES, SEVERITIES
 from doctor.rulebase import Problem, rule_files
 
-FAMILIES = ("ENV", "VER", "NPU", "HCCL", "CFG", "PAR", "CODE", "API", "MEM", "NUM", "OPS", "DATA", "CKPT", "PERF", "RUN")
+FAMILIES = (
+    "ENV",
+    "VER",
+    "NPU",
+    "HCCL",
+    "CFG",
+    "PAR",
+    "CODE",
+    "API",
+    "MEM",
+    "NUM",
+    "OPS",
+    "DATA",
+    "CKPT",
+    "PERF",
+    "RUN",
+)
 LOG_LEVELS = ("DEBUG", "INFO", "EVENT", "WARNING", "ERROR", "CRITICAL")
 DEFAULT_LEVELS = ("EVENT", "WARNING", "ERROR", "CRITICAL")
 _ID = re.compile(rf"({'|'.join(FAMILIES)})\d{{3}}")
@@ -219,7 +235,9 @@ def read_rule(path: str) -> tuple[RuleS, yaml.Node | None]:
         where = re.search(r" - at `(?:key in )?(\$[^`]*)`", text)
         unknown = re.search(r"unknown field `([^`]+)`", text)
         at = (where.group(1) if where else "$") + (f".{unknown.group(1)}" if unknown else "")
-        raise RuleError(path, _line_of(node, at), text.split(" - at ", maxsplit=1)[0] + (f" (at {at[2:]})" if at[2:] else "")) from None
+        raise RuleError(
+            path, _line_of(node, at), text.split(" - at ", maxsplit=1)[0] + (f" (at {at[2:]})" if at[2:] else "")
+        ) from None
 
 
 def all_clauses(log: LogS) -> list[tuple[str, int, ClauseS]]:
@@ -405,7 +423,9 @@ def topics_of(folder: str) -> tuple[dict[str, dict[str, str]], list[Problem]]:
 NOT_RULES = ("topics.yaml", "versions.yaml", "signatures.yaml")
 
 
-def read_folder(folder: str, *, full: bool = True) -> tuple[list[tuple[str, RuleS]], dict[str, dict[str, str]], list[Problem]]:
+def read_folder(
+    folder: str, *, full: bool = True
+) -> tuple[list[tuple[str, RuleS]], dict[str, dict[str, str]], list[Problem]]:
     """All usable rules below ``folder``, the topics, and what is wrong with the rest."""
     topics, problems = topics_of(folder)
     rules: dict[str, tuple[str, RuleS]] = {}

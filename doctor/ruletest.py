@@ -28,7 +28,9 @@ def _fired(scan: Scanned, rule: str) -> dict[str, str] | None:
     return next((o.args for o in scan.occurrences if o.rule == rule), None)
 
 
-def run(paths: Sequence[str] = (), folder: str | None = None, engine: str = "python") -> tuple[int, list[Outcome], list[str]]:
+def run(
+    paths: Sequence[str] = (), folder: str | None = None, engine: str = "python"
+) -> tuple[int, list[Outcome], list[str]]:
     """Run the examples of some rule files or folders (default: all).
 
     Returns (number of examples run, what failed, problems of the files themselves as ``file:line: text``).

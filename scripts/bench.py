@@ -145,7 +145,9 @@ class Bench:
                     with open(log, "rb") as file:
                         shutil.copyfileobj(file, out, 1 << 20)
         if not os.path.exists(self.dense):
-            lines = [e["log"].splitlines()[0] for r in self.base if r.log for e in self.base.whole(r.id)["tests"]["hit"][:1]]
+            lines = [
+                e["log"].splitlines()[0] for r in self.base if r.log for e in self.base.whole(r.id)["tests"]["hit"][:1]
+            ]
             with open(self.one, "rb") as file, open(self.dense, "wb") as out:
                 for n, line in enumerate(file):
                     out.write(line)
@@ -175,7 +177,11 @@ class Bench:
         loop = subprocess.run([sys.executable, "-c", LOOP.format(root=ROOT), self.one, str(2 << 20)],
                               capture_output=True, text=True, check=True)  # fmt: skip
         seconds, patterns = loop.stdout.split()
-        say(f"re loop over {patterns} patterns / doctor", float(seconds) / (2 << 20) / (own / (size * 1e6)), goal=">= 100")
+        say(
+            f"re loop over {patterns} patterns / doctor",
+            float(seconds) / (2 << 20) / (own / (size * 1e6)),
+            goal=">= 100",
+        )
         self._fallbacks(size)
         self._thousand(child, own)
 
@@ -245,7 +251,9 @@ class Bench:
         with open(path, "wb") as file:
             file.write(b"start\n")
             file.seek((4 << 30) + 12345)
-            file.write(b"\n[ERROR] RuntimeError: Device(id:0) memory isn't enough and alloc failed, kernel name: x, alloc size: 9B.\n")
+            file.write(
+                b"\n[ERROR] RuntimeError: Device(id:0) memory isn't enough and alloc failed, alloc size: 9B.\n"
+            )
         done = subprocess.run(doctor("diagnose", path, "--format", "json"), capture_output=True, check=False)
         report = json.loads(done.stdout)
         found = [d["rule"] for d in report["diagnoses"]]
@@ -272,7 +280,9 @@ class Bench:
         say("root rank right", float(rank == truth["root_rank"]), "", f"said {rank}, truth {truth['root_rank']}")
 
     def _memory(self, run: str) -> float:
-        child = subprocess.Popen(doctor("diagnose", run, "--jobs", "2"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        child = subprocess.Popen(
+            doctor("diagnose", run, "--jobs", "2"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         worst = 0.0
         while child.poll() is None:
             for pid in [child.pid, *_children(child.pid)]:

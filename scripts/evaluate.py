@@ -88,7 +88,9 @@ def cases(folder: str, kinds: set[str], misses: bool, jobs: int) -> int:
     measured = [m for kind in ("log", "env") for m in table.get(kind, [])]
     if measured:
         n = len(measured)
-        print(f"log+env: top-1 {sum(m[0] for m in measured) / n:.1%}, top-3 {sum(m[1] for m in measured) / n:.1%} of {n}")
+        print(
+            f"log+env: top-1 {sum(m[0] for m in measured) / n:.1%}, top-3 {sum(m[1] for m in measured) / n:.1%} of {n}"
+        )
     print(f"healthy flagged: {flagged}; slowest case {slowest:.2f} s")
     return wrong
 

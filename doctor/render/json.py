@@ -101,26 +101,28 @@ def _input(seen: InputSeen) -> dict[str, Any]:
     }
 
 
-def report_dict(report: Report, tool: dict[str, Any]) -> dict[str, Any]:
+def report_dict(report: Report) -> dict[str, Any]:
     """The report as plain data, in the order of the schema."""
     target = dict(report.target)
     if "inputs" in target:
         target["inputs"] = [_clean(str(name)) for name in target["inputs"]]
     return {
         "schema": SCHEMA,
-        "tool": tool,
+        "tool": report.tool,
         "target": target,
         "verdict": report.verdict,
         "partial": _texts(report.partial),
         "diagnoses": [_diagnosis(d) for d in report.diagnoses],
         "findings": [_finding(f) for f in report.findings],
         "inputs": [_input(i) for i in report.inputs],
-        "facts": {k: {n: _clean(v) if isinstance(v, str) else v for n, v in f.items()} for k, f in report.facts.items()},
+        "facts": {
+            k: {n: _clean(v) if isinstance(v, str) else v for n, v in f.items()} for k, f in report.facts.items()
+        },
         "series": list(report.series),
         "timings": report.timings,
     }
 
 
-def render(report: Report, tool: dict[str, Any], *, indent: int | None = None) -> str:
+def render(report: Report, *, indent: int | None = None) -> str:
     """The report as one JSON text."""
-    return json.dumps(report_dict(report, tool), ensure_ascii=False, indent=indent)
+    return json.dumps(report_dict(report), ensure_ascii=False, indent=indent)

@@ -17,10 +17,14 @@ _SECRETS = (
     # scheme://user:password@host
     lazy(r"(?P<keep>\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s/:@]{1,80}:)[^\s/@]{1,200}(?=@)"),
     # tokens with a telling shape
-    lazy(r"\b(?:hf_[A-Za-z0-9]{20,200}|gh[pousr]_[A-Za-z0-9]{20,200}|github_pat_\w{20,200}|sk-[A-Za-z0-9_-]{16,200}"
-               r"|AKIA[0-9A-Z]{16}|glpat-[\w-]{16,100}|xox[abpr]-[\w-]{10,200})"),  # fmt: skip
+    lazy(
+        r"\b(?:hf_[A-Za-z0-9]{20,200}|gh[pousr]_[A-Za-z0-9]{20,200}|github_pat_\w{20,200}|sk-[A-Za-z0-9_-]{16,200}"
+        r"|AKIA[0-9A-Z]{16}|glpat-[\w-]{16,100}|xox[abpr]-[\w-]{10,200})"
+    ),
     lazy(r"\beyJ[\w-]{10,2000}\.[\w-]{10,2000}(?:\.[\w-]{5,2000})?"),
-    lazy(r"(?P<keep>(?i:\bauthorization\b[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:bearer|basic|token)\s{1,4}))[\w.+/=-]{6,2000}"),
+    lazy(
+        r"(?P<keep>(?i:\bauthorization\b[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:bearer|basic|token)\s{1,4}))[\w.+/=-]{6,2000}"
+    ),
     # NAME=value and "name": "value" of names that hold secrets
     lazy(
         r"(?P<keep>(?i:\b[\w.-]{0,40}(?:password|passwd|secret|api_?key|access_?key|secret_?key|auth_?token|access_?token"
@@ -76,6 +80,4 @@ def safe(text: str) -> str:
 
 def width(text: str) -> int:
     """Columns of a text on a terminal; Chinese characters are two wide."""
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
-    )
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

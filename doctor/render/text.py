@@ -21,7 +21,13 @@ Line = list[Span]
 SHOWN = 3
 """Diagnoses shown in full unless all are asked for: more do not fit a screen and hide the first."""
 
-_STYLES = {"error": "bold red", "warning": "bold yellow", "advice": "cyan", "healthy": "bold green", "unknown": "bold magenta"}
+_STYLES = {
+    "error": "bold red",
+    "warning": "bold yellow",
+    "advice": "cyan",
+    "healthy": "bold green",
+    "unknown": "bold magenta",
+}
 _MARKS = {"error": "✖", "warning": "▲", "advice": "•", "healthy": "✔", "unknown": "?"}
 _ASCII = {"error": "x", "warning": "!", "advice": "-", "healthy": "+", "unknown": "?"}
 
@@ -69,7 +75,7 @@ def place_text(diagnosis: Diagnosis, lang: str) -> str:
     return " ".join(parts)
 
 
-def _wrap(text: str, columns: int) -> list[str]:
+def wrap(text: str, columns: int) -> list[str]:
     """Lines of at most ``columns`` cells; Chinese text breaks anywhere, other text at blanks."""
     out: list[str] = []
     line, used = "", 0
@@ -113,8 +119,10 @@ def _words(text: str) -> Iterable[str]:
 
 def _block(label: str, text: str, columns: int, style: str = "") -> list[Line]:
     indent = " " * (width(label) + 5)
-    lines = [piece for part in text.strip().split("\n") for piece in _wrap(part.strip(), columns - len(indent))]
-    return [[("bold", f"   {label}  "), (style, line)] if n == 0 else [("", indent + line)] for n, line in enumerate(lines)]
+    lines = [piece for part in text.strip().split("\n") for piece in wrap(part.strip(), columns - len(indent))]
+    return [
+        [("bold", f"   {label}  "), (style, line)] if n == 0 else [("", indent + line)] for n, line in enumerate(lines)
+    ]
 
 
 def _evidence(evidence: Evidence, columns: int, context: bool = True) -> list[Line]:
@@ -161,13 +169,21 @@ def _consequences(diagnosis: Diagnosis, findings: Sequence[Finding], lang: str, 
         where = f" {tr(lang, 'rank', ranks=ranks_text(ranks))}" if ranks else ""
         at = f"  {safe(first.source)}:{first.line}" if first else ""
         label = tr(lang, "consequences") if n == 0 else " " * width(tr(lang, "consequences"))
-        out.append([("bold", f"   {label}  "), ("", f"{rule}{where}: {redact(safe(pick(members[0].title, lang)))}"), ("dim", at)])
+        out.append(
+            [
+                ("bold", f"   {label}  "),
+                ("", f"{rule}{where}: {redact(safe(pick(members[0].title, lang)))}"),
+                ("dim", at),
+            ]
+        )
     if len(rows) > len(shown):
         out.append([("dim", "     " + tr(lang, "more", n=len(rows) - len(shown)))])
     return out
 
 
-def layout(report: Report, lang: str, *, columns: int = 100, every: bool = False, ascii_only: bool = False) -> list[Line]:
+def layout(
+    report: Report, lang: str, *, columns: int = 100, every: bool = False, ascii_only: bool = False
+) -> list[Line]:
     """The report as styled lines, at most ``columns`` cells wide where text can be wrapped."""
     columns = max(60, min(columns, 120))
     out: list[Line] = []
@@ -195,7 +211,7 @@ def layout(report: Report, lang: str, *, columns: int = 100, every: bool = False
             ])  # fmt: skip
         if len(rest) > 6:
             out.append([("dim", "  " + tr(lang, "more", n=len(rest) - 6))])
-    out += _inputs(report, lang, every)
+    out += _inputs(report, lang, every, ascii_only)
     if report.diagnoses:
         out.append([("dim", tr(lang, "explain_hint", id=report.diagnoses[0].rule))])
     return out
@@ -228,7 +244,7 @@ def _printable_lines(text: str) -> str:
     return "\n".join(safe(part) for part in text.split("\n"))
 
 
-def _inputs(report: Report, lang: str, every: bool) -> list[Line]:
+def _inputs(report: Report, lang: str, every: bool, ascii_only: bool) -> list[Line]:
     out: list[Line] = [[]]
     noise = sum(f.times for f in report.findings if f.role == "noise")
     total = sum(i.size for i in report.inputs)
@@ -242,7 +258,7 @@ def _inputs(report: Report, lang: str, every: bool) -> list[Line]:
     for finding in about if every else about[:6]:
         why = f": {pick(finding.why, lang)}" if finding.why and finding.severity != "advice" else ""
         style = _STYLES[finding.severity] if finding.severity != "advice" else "dim"
-        out.append([(style, f"{mark(finding.severity)} {redact(safe(pick(finding.title, lang) + why))}")])
+        out.append([(style, f"{mark(finding.severity, ascii_only)} {redact(safe(pick(finding.title, lang) + why))}")])
     if len(about) > 6 and not every:
         out.append([("dim", tr(lang, "more", n=len(about) - 6))])
     if noise:

@@ -24,7 +24,16 @@ MANY = 24
 """An alternation is spelled out into at most so many literals."""
 
 COMMON = frozenset(
-    ["hccl", "rank", "return", "device", "error", "failed", "failure", "warning", "info", "kernel", "memory", "stream", "context", "graph", "shape", "dtype", "tensor", "value", "name", "type", "file", "line", "module", "python", "mindspore", "ascend", "cann", "npu", "version", "size", "number", "input", "output", "param", "parameter", "operator", "node", "group", "server", "world", "model", "train", "loss", "step", "epoch", "time", "timeout", "init", "load", "save", "data", "dataset", "run", "task", "code", "reason", "message", "invalid", "expected", "support", "supported", "cannot", "must", "should", "the", "and", "for", "not", "with", "from", "runtime", "plog", "worker", "scheduler", "address", "port", "host", "socket", "link", "ret=", "retcode", "errno", "status", "device_id", "deviceid", "stream_id", "task_id", "rank_id", "op_name", "torch_npu", "aclnn", "acl", "transformers", "traceback", "exception", "launch", "import", "attribute", "object", "argument", "keyword", "exceed", "required", "between", "different", "function", "class", "method", "'nonetype'", "log_info", "log_error", "warn"]
+    """
+    hccl rank return device error failed failure warning info kernel memory stream context graph shape dtype tensor
+    value name type file line module python mindspore ascend cann npu version size number input output param
+    parameter operator node group server world model train loss step epoch time timeout init load save data dataset
+    run task code reason message invalid expected support supported cannot must should the and for not with from
+    runtime plog worker scheduler address port host socket link ret= retcode errno status device_id deviceid
+    stream_id task_id rank_id op_name torch_npu aclnn acl transformers traceback exception launch import attribute
+    object argument keyword exceed required between different function class method 'nonetype' log_info log_error
+    warn
+    """.split()  # noqa: SIM905 - a list of a hundred quoted words is no easier to read
 )
 """Words that stand on healthy lines all the time; alone they are no anchor."""
 
@@ -154,9 +163,17 @@ def anchor_clauses(spec: LogSpec) -> Iterable[Clause]:
 @lru_cache(maxsize=8192)
 def parse(pattern: str) -> Any:
     """The parsed form of a pattern. Raises re.error."""
-    from re import _parser as parser  # type: ignore[attr-defined]
+    return _sre()[0].parse(pattern, re.MULTILINE)
 
-    return parser.parse(pattern, re.MULTILINE)
+
+def _sre() -> tuple[Any, Any]:
+    """Python's own parser of patterns and its constants; they moved in 3.11."""
+    try:
+        from re import _constants, _parser  # type: ignore[attr-defined]
+    except ImportError:
+        import sre_constants as _constants
+        import sre_parse as _parser
+    return _parser, _constants
 
 
 _SHORT = lazy(r"[A-Za-z]{3,9}")
@@ -169,8 +186,7 @@ def closed_words(pattern: str) -> tuple[tuple[str, bool], ...]:
     >>> closed_words(r"(?i)loss:? {0,4}\\[?(?P<loss>nan)\\b")
     (('nan', True),)
     """
-    from re import _constants as c  # type: ignore[attr-defined]
-
+    c = _sre()[1]
     tree = parse(pattern)
     fold = bool(tree.state.flags & re.IGNORECASE)
     items = list(tree)
@@ -190,8 +206,7 @@ def _worth_a_regex(word: str) -> bool:
 
 def _tail(items: list[Any]) -> list[str] | None:
     """What the end of a piece of a pattern can be, as fixed texts of letters."""
-    from re import _constants as c  # type: ignore[attr-defined]
-
+    c = _sre()[1]
     if not items:
         return None
     op, arg = items[-1]
@@ -263,8 +278,7 @@ def _folded(run: Run) -> Run:
 
 def _runs(items: list[Any], fold: bool) -> list[Run]:
     """Stretches of constant text in a parsed pattern, each as the set of texts it can be."""
-    from re import _constants as c  # type: ignore[attr-defined]
-
+    c = _sre()[1]
     runs: list[Run] = []
     current: list[str] = [""]
 
@@ -331,8 +345,7 @@ def _runs(items: list[Any], fold: bool) -> list[Run]:
 
 def _constant(items: list[Any]) -> list[str] | None:
     """All texts a piece of a pattern can be, None if they are not few and fixed."""
-    from re import _constants as c  # type: ignore[attr-defined]
-
+    c = _sre()[1]
     texts = [""]
     for op, arg in items:
         if op is c.AT:

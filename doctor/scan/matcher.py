@@ -23,10 +23,11 @@ from doctor.scan.anchors import FOLDED, LITERAL, REGEX, SPECIALS
 Hit = tuple[int, int]
 """(offset just behind the match, anchor id)"""
 
+
 class Anchors:
     """Patterns to look for, numbered by anchor id: those of the rules, then those of the scanner itself.
 
-    ``targets[aid]`` are the rules and clauses it stands for, ``special[aid]`` is the name of one of the scanner's own. The
+    ``targets[aid]`` are the rules and clauses it stands for, ``special[aid]`` names one of the scanner's own. The
     patterns themselves are only needed to build an engine.
     """
 
@@ -205,7 +206,9 @@ class Re2Engine:
         self._set = re2.Set.SearchSet(options)
         self._find: list[Any] = []
         for pattern, kind in anchors.rows():
-            source = (b"(?m)" + pattern) if kind == REGEX else (b"(?i)" if kind == FOLDED else b"") + re2.escape(pattern)
+            source = (
+                (b"(?m)" + pattern) if kind == REGEX else (b"(?i)" if kind == FOLDED else b"") + re2.escape(pattern)
+            )
             self._set.Add(source)
             self._find.append(pattern if kind == LITERAL else re2.compile(source, options))
         self._set.Compile()

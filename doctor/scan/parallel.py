@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from doctor.scan.scanner import Matcher, Scanned
+from doctor.scan.read import Read, read_path
+from doctor.scan.scanner import Matcher
 
 _worker: dict[str, Any] = {}
 
@@ -23,9 +24,7 @@ def _start(folder: str, engine: str, stopped: Any, done: Any) -> None:
         _worker["matcher"] = Matcher(load(folder), engine)
 
 
-def _one(job: tuple[int, str, str]) -> tuple[int, Scanned, tuple[str, ...]]:
-    from doctor.engine import scan_path
-
+def _one(job: tuple[int, str, str]) -> tuple[int, Read]:
     number, name, path = job
     done = _worker["done"]
 
@@ -33,18 +32,17 @@ def _one(job: tuple[int, str, str]) -> tuple[int, Scanned, tuple[str, ...]]:
         with done.get_lock():
             done.value += count
 
-    scan, names = scan_path(_worker["matcher"], name, path, lambda: bool(_worker["stopped"].value), add)
-    return number, scan, names
+    return number, read_path(_worker["matcher"], name, path, lambda: bool(_worker["stopped"].value), add)
 
 
-def scan_files(
+def read_files(
     matcher: Matcher,
     files: list[tuple[str, str]],
     workers: int,
     stop: Callable[[], bool],
     progress: Callable[[int], None] | None,
-) -> Iterator[tuple[int, Scanned, tuple[str, ...]]]:
-    """(number, scan, kinds) of ``files`` = [(name, path)], as they are done, largest first.
+) -> Iterator[tuple[int, Read]]:
+    """(number, what it holds) of ``files`` = [(name, path)], as they are done, largest first.
 
     Processes are forked from a single-threaded parent and spawned from a threaded one (the TUI). When ``stop`` turns
     true, or at Ctrl-C, the children end at their next chunk and what they found comes back all the same.

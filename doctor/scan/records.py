@@ -38,14 +38,17 @@ _HEADS = (
     # MindSpore C++ (three fields), MindSpore Python (colon), CANN plog (two fields)
     lazy(rf"\[(?P<level>{_LEVEL_WORDS}|V\d+)\] ?(?P<mod>[A-Za-z0-9_]+)\((?P<pid>-?\d+)[:,][^)]{{0,200}}\):{_DATE}"),
     # torch_npu
-    lazy(rf"\[(?P<level>ERROR|W|E|I|F|D)\] ?{_DATE} \(PID:(?P<pid>\d+), Device:(?P<device>-?\d+), RankID:(?P<rank>-?\d+)\)"),
+    lazy(
+        rf"\[(?P<level>ERROR|W|E|I|F|D)\] ?{_DATE} \(PID:(?P<pid>\d+), Device:(?P<device>-?\d+), "
+        r"RankID:(?P<rank>-?\d+)\)"
+    ),
     # mindformers to a file, deepspeed, mindnlp: [LEVEL] date / [date] [LEVEL]
     lazy(rf"\[ {{0,8}}(?P<level>{_LEVEL_WORDS}) {{0,8}}\] ?\[?{_DATE}"),
     lazy(rf"\[{_DATE}\] ?\[ {{0,8}}(?P<level>{_LEVEL_WORDS}) {{0,8}}\]"),
     lazy(rf"\[(?P<level>{_LEVEL_WORDS})\|[^\]]{{1,120}}\] {_DATE}"),
     # vLLM: LEVEL mm-dd hh:mm:ss [file:line]
     lazy(rf"(?P<level>{_LEVEL_WORDS}) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \["),
-    # glog as torch prints it: W0520 09:20:36.761000 pid file], [W611 13:31:09.5 file], [E ProcessGroup.cpp:1] and [W x.ts:487]
+    # glog as torch prints it: W0520 09:20:36.761000 pid file], [W611 13:31:09.5 file], [E ProcessGroup.cpp:1]
     lazy(r"\[?(?P<level>[WEFI])\d{3,4} \d\d:\d\d:\d\d\.\d+ "),
     lazy(r"\[(?P<level>[WEFI]) [\w./-]{1,80}:\d+\]"),
     # the common Python shapes: date - name - LEVEL -, date | LEVEL |, date,ms [LEVEL], mm/dd/yyyy ... - LEVEL -
@@ -172,7 +175,9 @@ def seconds_of(stamp: str) -> float | None:
     # days from the civil date (Howard Hinnant's formula); calendar and datetime cost 2 ms of import
     early = month <= 2
     years = year - early
-    days = years * 365 + years // 4 - years // 100 + years // 400 + (153 * (month + (9 if early else -3)) + 2) // 5 + day
+    days = (
+        years * 365 + years // 4 - years // 100 + years // 400 + (153 * (month + (9 if early else -3)) + 2) // 5 + day
+    )
     return round((days - 719469) * 86400 + hour * 3600 + minute * 60 + second + part, 3)
 
 

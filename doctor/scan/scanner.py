@@ -230,7 +230,8 @@ _QUIET_HEADS = (b"[INFO]", b"[DEBUG", b"[EVENT", b"[V", b"[TRACE")
 _ESC = lazy_bytes(rb"\x1b\[[0-?]{0,40}[ -/]{0,4}[@-~]")
 _ESC_CUT = lazy_bytes(rb"\x1b(\[[0-?]{0,40}[ -/]{0,4})?$")
 _CODE = lazy(
-    r"\b([EW][A-Z0-9]\d{4})(?=:|\[PID|\):)|(?i:(?:ret|ret_?code|error ?code|err_?code|error_code|error)(?: is)?[ =:\[(]{1,3})"
+    r"\b([EW][A-Z0-9]\d{4})(?=:|\[PID|\):)"
+    r"|(?i:(?:ret|ret_?code|error ?code|err_?code|error_code|error)(?: is)?[ =:\[(]{1,3})"
     r"(0x[0-9a-fA-F]{6,8}|[1-5]\d{5})\b"
 )
 _RANK_ID = lazy(r"(?:Global rank id|This node \d+ rank id|\brank id): ?(\d{1,6})")

@@ -10,8 +10,8 @@ from textual.binding import ActiveBinding
 from textual.screen import ModalScreen, Screen, ScreenResultType
 
 from doctor.i18n import texts, tr
+from doctor.render import text as layout
 from doctor.render.safe import redact, safe
-from doctor.render.text import _wrap
 
 if TYPE_CHECKING:
     from doctor.tui.app import DoctorApp
@@ -32,8 +32,8 @@ def outside(text: str) -> str:
 
 def wrap(text: str, columns: int) -> list[str]:
     """Lines of at most ``columns`` cells; words that are longer, paths and operator names, are cut."""
-    out = []
-    for line in _wrap(text, columns):
+    out: list[str] = []
+    for line in layout.wrap(text, columns):
         out += [line] if cell_len(line) <= columns else chop_cells(line, columns)
     return out
 

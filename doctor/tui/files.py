@@ -62,10 +62,9 @@ def report_text(report: Report, lang: str, ascii_only: bool) -> str:
 def save_report(report: Report, path: str, lang: str, ascii_only: bool) -> None:
     """Write a report, as JSON if the name ends so, else as text. Raises OSError."""
     if path.lower().endswith(".json"):
-        from doctor.engine import tool_info
         from doctor.render.json import render
 
-        content = render(report, tool_info(), indent=2) + "\n"
+        content = render(report, indent=2) + "\n"
     else:
         content = report_text(report, lang, ascii_only)
     with open(path, "w", encoding="utf-8", errors="replace") as file:

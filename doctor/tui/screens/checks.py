@@ -14,23 +14,15 @@ from textual.containers import Container, VerticalScroll
 from textual.message import Message
 from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
 
+from doctor.engine import NOT_JUDGED_KINDS, UNDERSTOOD
 from doctor.i18n import pick, tr
 from doctor.render.text import mark
 from doctor.rulebase import RuleBase
+from doctor.rulecli import LABELS
 from doctor.tui.base import TranslatedScreen, ascii_only, outside, wrap
 from doctor.tui.files import save_crash
 
-FACTS_ONLY = ("versions", "shell", "environment", "text")
-"""Kinds that are searched like a log, but whose silence says nothing."""
-
-NOT_YET = ("npu_smi", "hccn_tool")
-"""Tool output that is recognised and whose values no check reads yet."""
-
-
 _FIELD = re.compile(r"\{\w{1,40}\??\}")
-
-LABELS = 12
-"""Columns that ``doctor explain`` gives to its labels."""
 
 
 class State(NamedTuple):
@@ -143,7 +135,7 @@ class ChecksScreen(TranslatedScreen[None]):
             rows = wrap(value, max(20, columns - room - 4))
             text.append(("\n" + " " * (room + 4)).join(rows) + "\n")
 
-        from doctor.scan.kinds import KINDS, LOG_KINDS
+        from doctor.scan.kinds import KINDS
 
         kinds = [k for k in KINDS if k not in ("empty", "binary")]
         room = 2 + max(
@@ -165,8 +157,8 @@ class ChecksScreen(TranslatedScreen[None]):
             text.append(f"      {outside(str(problem))}\n", "yellow")
         text.append(f"\n{self.tr('checks.inputs')}\n", "bold")
         for kind in kinds:
-            state = "partly" if kind in FACTS_ONLY else "judged"
-            if kind not in LOG_KINDS or kind in NOT_YET:
+            state = "judged" if kind in UNDERSTOOD else "partly"
+            if kind in NOT_JUDGED_KINDS:
                 state = "not_yet"
             sign = {"judged": "healthy", "partly": "advice", "not_yet": "unknown"}[state]
             row(sign, tr(self.doctor.lang, f"kind.{kind}"), self.tr(f"checks.{state}"))

@@ -1,0 +1,111 @@
+"""One source → its kinds and its scan: what is small is split into segments first, of a large file the head decides."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from doctor.scan import kinds
+from doctor.scan.scanner import Matcher, Scanned, Scanner, plain_chunks, scan_stream
+
+SMALL = 256 << 10
+"""Inputs up to this size are split into segments as a whole."""
+
+HEAD = 1 << 16
+"""Bytes that decide the kind of a larger input."""
+
+
+class Read(NamedTuple):
+    """What one source holds. ``judged``: whether any part of it is of a kind that log rules read."""
+
+    scan: Scanned
+    kinds: tuple[str, ...]
+    judged: bool
+
+
+def read_source(
+    matcher: Matcher, source: Any, stop: Callable[[], bool], progress: Callable[[int], None] | None = None
+) -> Read:
+    """Read a source of small or unknown size. Raises OSError if it cannot be opened; what breaks later is in
+    ``scan.problem`` and keeps what was found before."""
+    scanner = Scanner(matcher, source.name)
+    problem: tuple[str, str] | None = None
+    cancelled = False
+    with source.open() as stream:
+        chunks = plain_chunks(stream)
+        first: list[bytes] = []
+        size = 0
+        complete = True
+        try:
+            for chunk in chunks:
+                first.append(chunk)
+                size += len(chunk)
+                if size > SMALL:
+                    complete = False
+                    break
+                if stop():
+                    cancelled = True
+                    break
+        except OSError as error:
+            problem = _problem(error)
+        data = b"".join(first)
+        parts = kinds.segments(source.name, data if complete else data[:HEAD], complete=complete)
+        names = tuple(dict.fromkeys(p.kind for p in parts))
+        judged = any(k in kinds.LOG_KINDS for k in names)
+        if judged and data:
+            scanner.feed(_masked(data, parts) if complete else data)
+            if progress:
+                progress(len(data))
+            if not complete and problem is None:
+                try:
+                    for chunk in chunks:
+                        scanner.feed(chunk)
+                        if progress:
+                            progress(len(chunk))
+                        if stop():
+                            cancelled = True
+                            break
+                except OSError as error:
+                    problem = _problem(error)
+        scan = scanner.finish(problem, cancelled)
+    if not judged and data:
+        scan = scan._replace(size=len(data), head=data[:HEAD], lines=data.count(b"\n"))
+    return Read(scan, names, judged or not data)
+
+
+def read_path(
+    matcher: Matcher, name: str, path: str, stop: Callable[[], bool], progress: Callable[[int], None] | None = None
+) -> Read:
+    """Read a large plain file."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            head = file.read(HEAD)
+            names = tuple(dict.fromkeys(s.kind for s in kinds.segments(name, head, complete=False)))
+            if not any(k in kinds.LOG_KINDS for k in names):
+                size = os.fstat(file.fileno()).st_size
+                return Read(Scanner(matcher, name).finish()._replace(size=size, head=head), names, False)
+            file.seek(0)
+            return Read(scan_stream(matcher, name, file, cancelled=stop, progress=progress), names, True)
+    except OSError as error:
+        return Read(Scanner(matcher, name).finish(_problem(error)), ("text",), True)
+
+
+def _problem(error: OSError) -> tuple[str, str]:
+    """(code, detail) of a read that failed; a broken archive or a bomb brings its own code."""
+    code = getattr(error, "code", "")
+    if code:
+        return str(code), str(getattr(error, "detail", ""))
+    return ("denied" if isinstance(error, PermissionError) else "unreadable"), error.strerror or str(error)
+
+
+def _masked(data: bytes, parts: Sequence[kinds.Segment]) -> bytes:
+    """The data with its Python source emptied line by line, so that line numbers stay true. Code holds the messages it
+    may raise; other kinds inside a paste are scanned, because a wrong guess there would hide a failure."""
+    if all(p.kind != "python" for p in parts):
+        return data
+    out = []
+    for part in parts:
+        piece = data[part.start : part.end]
+        out.append(b"\n" * piece.count(b"\n") if part.kind == "python" else piece)
+    return b"".join(out)
