@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from doctor import __version__, ranking
+from doctor.i18n import LANGUAGES, tr
 from doctor.model import SEVERITIES, Evidence, Finding, InputSeen, Place, Report, Text, Verdict, worst
 from doctor.rulebase import RuleBase, load
 from doctor.scan import kinds
@@ -184,7 +185,7 @@ def _note(
     """Keep a scan, say what the input was, and collect its version facts."""
     scan, names = read.scan, read.kinds
     state, why = "read", Text()
-    if not scan.size and not scan.problem:
+    if (not scan.size or names == ("empty",)) and not scan.problem:
         state, names = "empty", ("empty",)
     elif names == ("binary",):
         state, why = "unreadable", PROBLEM_TEXT["binary"]
@@ -251,14 +252,18 @@ def _input_findings(seen: Sequence[InputSeen], scans: Sequence[Scanned], base: R
             found.append(Finding("INPUT", Verdict.UNKNOWN, {"name": one.name}, (Evidence(one.name, 0, ""),),
                                  severity="warning", confidence="certain", title=title, why=one.why))  # fmt: skip
         elif one.state == "not_judged":
-            kinds_text = ", ".join(one.kinds)
+            words = {lang: ", ".join(tr(lang, f"kind.{k}") for k in one.kinds) for lang in LANGUAGES}
             title = {
-                "zh": f"{one.name}：{kinds_text}，{NOT_JUDGED['zh']}",
-                "en": f"{one.name}: {kinds_text}, {NOT_JUDGED['en']}",
+                "zh": f"{one.name}：{words['zh']}，{NOT_JUDGED['zh']}",
+                "en": f"{one.name}: {words['en']}, {NOT_JUDGED['en']}",
             }
             found.append(Finding("INPUT", Verdict.UNKNOWN, {"name": one.name}, (Evidence(one.name, 0, ""),),
                                  severity="advice", confidence="certain", title=title, why=one.why))  # fmt: skip
-        elif one.state == "empty" and len(seen) > 1:
+        elif one.state == "empty" and len(seen) == 1:
+            title = {"zh": f"{one.name} 是空的", "en": f"{one.name} is empty"}
+            found.append(Finding("INPUT", Verdict.UNKNOWN, {"name": one.name}, (Evidence(one.name, 0, ""),),
+                                 severity="warning", confidence="certain", title=title))  # fmt: skip
+        elif one.state == "empty":
             rank = one.rank if one.rank is not None else ranking.rank_in_name(one.name)
             title = {
                 "zh": f"{one.name} 是空文件：该进程可能没有启动，或在写日志前就被杀死",
@@ -296,7 +301,7 @@ def exit_code(report: Report, fail_on: str = "error") -> int:
     """0 nothing at or above ``fail_on``, 1 findings, 2 nothing could be read, 130 interrupted."""
     if report.interrupted:
         return 130
-    usable = [s for s in report.inputs if s.state != "unreadable"]
+    usable = [s for s in report.inputs if s.state not in ("unreadable", "empty")]
     if not usable:
         return 2
     limit = SEVERITIES.index(fail_on)

@@ -317,7 +317,7 @@ def rank(
         consequences = tuple(i for c in below for i in at[c.rule])
         diagnoses.append(_diagnosis(base, cause, at[cause.rule][0], consequences, findings))
     if not any(d.severity in ("error", "warning") and not _is_wrapper_code(base, d) for d in diagnoses):
-        unknown = _unrecognised(base, sources)
+        unknown = unrecognised(base, sources)
         if unknown:
             findings.append(unknown)
             # a code of the catalogue says at least which family failed
@@ -463,7 +463,7 @@ def fill_both(texts: dict[str, str], args: dict[str, str]) -> Text:
     return {lang: fill(text, args) for lang, text in texts.items()}
 
 
-def _unrecognised(base: RuleBase, sources: Sequence[Source]) -> Finding | None:
+def unrecognised(base: RuleBase, sources: Sequence[Source]) -> Finding | None:
     """RUN000: something failed, and no rule knows it. The last exception of the earliest failing place tells most."""
     best: tuple[tuple[Any, ...], Source, Occurrence] | None = None
     for source in sources:

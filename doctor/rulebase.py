@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from doctor import __version__, cache
 
-FORMAT = 9
+FORMAT = 10
 """Raise when the compiled form changes."""
 
 
@@ -62,8 +62,6 @@ class Rule(NamedTuple):
     log: LogSpec | None
     applies_to: dict[str, Any]
     explains: tuple[Explains, ...]
-    conditions: bool
-    """whether the rule has confirm or contradict"""
 
 
 class Problem(NamedTuple):
@@ -202,7 +200,7 @@ def as_rule(row: list[Any]) -> Rule:
             tuple(log[4]),
             *log[5:],
         )
-    return Rule._make((*row[:8], log, row[9], tuple(Explains(*e) for e in row[10]), row[11]))
+    return Rule._make((*row[:8], log, row[9], tuple(Explains(*e) for e in row[10])))
 
 
 def rules_folder() -> str:

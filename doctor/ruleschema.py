@@ -33,6 +33,9 @@ FAMILIES = (
     "RUN",
 )
 LOG_LEVELS = ("DEBUG", "INFO", "EVENT", "WARNING", "ERROR", "CRITICAL")
+JUDGED = ("log", "check")
+"""Kinds of match that this version judges; a rule of another kind that loaded would silently never fire."""
+
 DEFAULT_LEVELS = ("EVENT", "WARNING", "ERROR", "CRITICAL")
 _ID = re.compile(rf"({'|'.join(FAMILIES)})\d{{3}}")
 _PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)(\??)\}")
@@ -272,6 +275,13 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
     kinds = [n for n in Match.__struct_fields__ if getattr(rule.match, n) is not None]
     if len(kinds) != 1:
         say("$.match", f"exactly one kind of match is needed, found {', '.join(kinds) or 'none'}")
+    for name in kinds:
+        if name not in JUDGED and rule.status != "draft":
+            say(f"$.match.{name}", f"match.{name} is not judged by this version: keep the rule a draft")
+    if (rule.confirm or rule.contradict) and rule.status != "draft":
+        say("$.confirm", "confirm and contradict are not judged by this version: keep the rule a draft")
+    if full and rule.match.check is not None:
+        found += _lint_call(path, rule.match.check.call, node)
     if rule.status == "preview" and rule.severity == "error":
         say("$.severity", "a preview rule is at most a warning")
     if not rule.provenance:
@@ -313,6 +323,19 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
     return found
 
 
+def _lint_call(path: str, call: str, node: yaml.Node | None) -> list[Problem]:
+    """A check must name a callable that exists."""
+    import importlib
+
+    module, _, name = call.partition(":")
+    try:
+        if callable(getattr(importlib.import_module(module), name)):
+            return []
+    except (ImportError, AttributeError, ValueError):
+        pass
+    return [Problem(path, _line_of(node, "$.match.check.call"), f"{call} is no callable of the doctor")]
+
+
 def _lint_log(path: str, log: LogS, node: yaml.Node | None, *, full: bool) -> list[Problem]:
     found: list[Problem] = []
 
@@ -338,6 +361,8 @@ def _lint_log(path: str, log: LogS, node: yaml.Node | None, *, full: bool) -> li
                 problem = _parse_problem(clause.regex)
             if problem:
                 say(f"{at}.regex", problem)
+    if log.within.scope == "run":
+        say("$.match.log.within.scope", "scope run is not judged by this version: the members must stand in one file")
     if log.calc:
         from doctor.scan.calc import names_in
 
@@ -500,7 +525,7 @@ def _index_row(rule: RuleS) -> list[Any]:
     explains = [[e.id or e.topic, seconds_of(e.within), e.scope] for e in rule.explains]
     return [
         rule.id, rule.topic, rule.severity, rule.confidence, rule.status, rule.role, rule.priority, rule.kind,
-        log, rule.applies_to, explains, bool(rule.confirm or rule.contradict),
+        log, rule.applies_to, explains,
     ]  # fmt: skip
 
 

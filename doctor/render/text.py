@@ -194,7 +194,7 @@ def layout(
         out.append([("bold yellow", pick(report.partial, lang))])
     serious = [d for d in report.diagnoses if d.severity != "advice"]
     advice = [d for d in report.diagnoses if d.severity == "advice"]
-    shown = report.diagnoses if every else (serious[:SHOWN] or advice[:SHOWN])
+    shown = report.diagnoses if every else tuple(_distinct(serious)[:SHOWN] or _distinct(advice)[:SHOWN])
     for n, diagnosis in enumerate(shown, 1):
         out += _diagnosis(n, diagnosis, report, lang, columns, every, ascii_only)
     rest = [d for d in report.diagnoses if d not in shown]
@@ -214,6 +214,18 @@ def layout(
     out += _inputs(report, lang, every, ascii_only)
     if report.diagnoses:
         out.append([("dim", tr(lang, "explain_hint", id=report.diagnoses[0].rule))])
+    return out
+
+
+def _distinct(diagnoses: Sequence[Diagnosis]) -> list[Diagnosis]:
+    """The diagnoses whose evidence is not already that of one before: a second opinion on a line needs no screen."""
+    seen: set[tuple[str, int]] = set()
+    out = []
+    for diagnosis in diagnoses:
+        where = (diagnosis.evidence[0].source, diagnosis.evidence[0].line) if diagnosis.evidence else ("", 0)
+        if where not in seen or not where[1]:
+            out.append(diagnosis)
+        seen.add(where)
     return out
 
 
