@@ -258,13 +258,17 @@ def _explains(base: RuleBase, cause: _Cause, other: _Cause, timed: bool) -> bool
     return False
 
 
-def _order(cause: _Cause, rank_order: dict[tuple[int | None, int], int], timed: bool) -> tuple[Any, ...]:
+def _order(
+    cause: _Cause, rank_order: dict[tuple[int | None, int], int], timed: bool, several: bool
+) -> tuple[Any, ...]:
     first = min(rank_order.get(_where(g), len(rank_order)) for g in cause.groups if g.recovered == cause.lead.recovered)
     either = 5 if cause.role == "either" else 0
     return (
         cause.lead.recovered,
         _severity_class(cause),
         _CLASS[cause.role],
+        # of a whole run that ended, what ended it comes before what it could live with
+        several and _survives(cause.topic),
         first,
         -(cause.priority - either),
         _moment(cause.lead, timed),
@@ -300,7 +304,8 @@ def rank(
     timed = len(serious) > 0 and all(g.seconds is not None for g in serious)
     causes = _causes(base, groups, timed)
     order = _rank_order(causes, timed)
-    causes.sort(key=lambda c: _order(c, order, timed))
+    several = len(sources) > 1
+    causes.sort(key=lambda c: _order(c, order, timed, several))
     findings: list[Finding] = []
     at: dict[str, list[int]] = {}
     for cause in causes:

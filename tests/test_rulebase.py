@@ -61,7 +61,7 @@ TEXT_EDITS = {
     "a repeat too large": ("regex: zebra (?P<n>\\d+)", "regex: 'zebra (?P<n>\\d{99999999999})'", "regular expression", "regex"),
     "a regex too deep": ("regex: zebra (?P<n>\\d+)", "regex: '" + "(" * 3000 + "(?P<n>z)" + ")" * 3000 + "'", "", "regex"),
     "a literal too short": ("literal: zebra", "literal: ze", "3 characters", "literal"),
-    "a clause of nothing": ("    - literal: zebra\n      regex: zebra (?P<n>\\d+)", "    - {}", "literal or a regex", "- {}"),
+    "a clause of nothing": ("    calc: n > 3", "    - {}\n    calc: n > 3", "literal or a regex", "- {}"),
     "a placeholder that nothing fills": ("  en: cause {n}", "  en: cause {m}", "{m}", "en: cause {m}"),
     "no source": ("provenance:\n- {kind: measured, ref: here}", "provenance: []", "source", "provenance"),
     "a seed alone for a stable rule": ("kind: measured", "kind: seed", "seed", "provenance"),
@@ -374,9 +374,9 @@ def test_a_cache_folder_that_is_a_link_or_a_file_is_not_used(rules, make_rule, t
     (tmp_path / "target").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to("target")
     (tmp_path / "file").write_text("")
-    for name in ("link", "file", "file/below", "a\0b"):
-        monkeypatch.setitem(os.environ, "DOCTOR_CACHE", str(tmp_path / name)) if "\0" not in name else None
-        assert cache.folder() is None or name == "a\0b"
+    for name in ("link", "file", "file/below"):
+        monkeypatch.setenv("DOCTOR_CACHE", str(tmp_path / name))
+        assert cache.folder() is None
         assert rules.base(make_rule("RUN901", "zebra-lost")).ids == ("RUN901",)
     assert list((tmp_path / "target").iterdir()) == []
 

@@ -398,11 +398,14 @@ class Scanner:
             if head and head.seconds is not None:
                 self._times[1] = head.seconds
                 break
-        for raw in self._head[:8192].split(b"\n"):
+        for raw in self._head[:16384].split(b"\n")[:60]:
             head = records.head_of(records.strip(records.visible(raw)).text)
-            if head and head.seconds is not None:
+            if head is None:
+                continue
+            if head.pid is not None:
+                self._pids.setdefault(head.pid)
+            if head.seconds is not None and self._times[0] is None:
                 self._times[0] = head.seconds
-                break
         return Scanned(
             self.name,
             self._seen,
