@@ -202,6 +202,7 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
     import signal
 
     from doctor import engine
+    from doctor.scan.read import Stop
 
     interrupted: list[bool] = []
 
@@ -211,9 +212,15 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
             raise KeyboardInterrupt
         interrupted.append(True)
         if "-" in inputs:
-            raise KeyboardInterrupt
+            raise Stop("interrupted")  # the read may be waiting for data that never comes
+
+    def on_alarm(number: int, frame: Any) -> None:
+        raise Stop("time")
 
     previous = signal.signal(signal.SIGINT, on_signal)
+    if args.max_seconds and "-" in inputs:
+        signal.signal(signal.SIGALRM, on_alarm)
+        signal.setitimer(signal.ITIMER_REAL, args.max_seconds + 0.2)
     progress = _Progress(args.lang) if sys.stderr.isatty() else None
     try:
         options = engine.Options(
@@ -222,6 +229,7 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
         )  # fmt: skip
         report = engine.diagnose(inputs, options)
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGINT, previous)
         if progress:
             progress.close()

@@ -44,6 +44,7 @@ PROBLEM_TEXT: dict[str, Text] = {
     "not_regular": {"zh": "不是普通文件（管道、设备或套接字）", "en": "is no regular file (pipe, device or socket)"},
     "encrypted": {"zh": "压缩包已加密，请先解密", "en": "the archive is encrypted; decrypt it first"},
     "unreadable": {"zh": "无法读取", "en": "cannot be read"},
+    "interrupted": {"zh": "已中断，只读了一部分", "en": "interrupted; only a part was read"},
     "time": {"zh": "到达时间上限，只读了一部分", "en": "the time limit was reached; only a part was read"},
 }
 
@@ -111,8 +112,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
             _note(number, read, scans, seen, facts)
     except KeyboardInterrupt:
         interrupted = True
-    if stop() and not interrupted:
-        interrupted = options.cancelled()
+    interrupted = interrupted or options.cancelled() or any(s.problem == ("interrupted", "") for _, s in scans)
     scans.sort(key=lambda pair: pair[0])
     seen.sort(key=lambda pair: pair[0])
     scanned = time.perf_counter()
@@ -137,6 +137,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         _partial_text(interrupted, deadline, scans),
         interrupted,
         tool_info(base, matcher.engine.name),
+        sum(_unexplained(base, scan) for _, scan in scans),
     )
     return report._replace(verdict=verdict_of(report))
 
@@ -281,9 +282,19 @@ def _input_findings(seen: Sequence[InputSeen], scans: Sequence[Scanned], base: R
 def _partial_text(interrupted: bool, deadline: float, scans: Sequence[tuple[int, Scanned]]) -> Text:
     if interrupted:
         return {"zh": "已中断：以下是到目前为止的结果", "en": "interrupted: this is what was found so far"}
-    if deadline and any(scan.cancelled for _, scan in scans):
+    if deadline and any(scan.cancelled or scan.problem == ("time", "") for _, scan in scans):
         return {"zh": "到达时间上限：以下是到目前为止的结果", "en": "time limit reached: this is what was found so far"}
     return {}
+
+
+def _unexplained(base: RuleBase, scan: Scanned) -> int:
+    """Lines that look like a failure, that no rule knows, and after which the run did not go on."""
+    known = {o.line for o in scan.occurrences}
+    return sum(
+        1
+        for error in scan.errors
+        if error.line not in known and error.level != "WARNING" and scan.steps - error.steps < ranking.GOES_ON
+    )
 
 
 def verdict_of(report: Report) -> str:
@@ -294,7 +305,10 @@ def verdict_of(report: Report) -> str:
     judged = [s for s in report.inputs if s.state == "read" and any(k in UNDERSTOOD for k in s.kinds)]
     if not judged or any(s.state in ("unreadable", "partial") for s in report.inputs) or report.partial:
         return "unknown"
-    return str(found) if found else "healthy"
+    if found:
+        return str(found)
+    # a line that looks like a failure and that nothing explains is no proof of health
+    return "unknown" if report.unexplained else "healthy"
 
 
 def exit_code(report: Report, fail_on: str = "error") -> int:

@@ -169,6 +169,8 @@ class Report(NamedTuple):
     """why the result is only a part, empty if it is whole"""
     interrupted: bool = False
     tool: dict[str, Any] = {}
+    unexplained: int = 0
+    """lines that look like a failure and that no rule knows"""
 
 
 def worst(severities: list[str]) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from doctor.model import CONFIDENCES, NOWHERE, Diagnosis, Evidence, Finding, Fix, Place, Text, Verdict
 from doctor.rulebase import Rule, RuleBase
 from doctor.scan.lazy import lazy
+from doctor.scan.records import rank_in_name
 from doctor.scan.scanner import Occurrence, Scanned
 from doctor.version import in_range
 
@@ -25,10 +26,6 @@ SURVIVES = ("numerics.", "perf.", "config.", "train.", "data.padding", "memory.h
 
 UNRECOGNISED = "RUN000"
 
-_RANK_IN_NAME = (
-    lazy(r"worker[_-](\d{1,6})\.log"),
-    lazy(r"(?:^|[/_.-])rank[_-]?(\d{1,6})(?=[/_.-]|$)"),
-)
 _PLOG_PID = lazy(r"(?:plog|device)-(\d+)_\d+")
 _STRONG = lazy(
     r"Traceback \(most recent call last\)|^\s*(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b:? |[Ss]egmentation fault"
@@ -57,19 +54,6 @@ class Group(NamedTuple):
     recovered: bool
     seconds: float | None
     order: tuple[int, int]
-
-
-def rank_in_name(name: str) -> int | None:
-    """The rank a file name or folder speaks of: worker_3.log, rank_3/…, plog of a pid does not.
-
-    >>> rank_in_name("msrun_log/worker_12.log"), rank_in_name("output/log/rank_3/info.log"), rank_in_name("a.log")
-    (12, 3, None)
-    """
-    for pattern in _RANK_IN_NAME:
-        found = pattern.findall(name)
-        if found:
-            return int(found[-1])
-    return None
 
 
 def place_sources(scans: Sequence[Scanned]) -> list[Source]:
@@ -266,9 +250,9 @@ def _order(
     return (
         cause.lead.recovered,
         _severity_class(cause),
-        _CLASS[cause.role],
         # of a whole run that ended, what ended it comes before what it could live with
         several and _survives(cause.topic),
+        _CLASS[cause.role],
         first,
         -(cause.priority - either),
         _moment(cause.lead, timed),

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from doctor import __version__, cache
 
-FORMAT = 10
+FORMAT = 11
 """Raise when the compiled form changes."""
 
 
@@ -160,6 +160,12 @@ class RuleBase:
         return found
 
     @property
+    def code_names(self) -> dict[str, str]:
+        """Macro name → code, for names that only one code has."""
+        found: dict[str, str] = self._section("code_names")
+        return found
+
+    @property
     def codes(self) -> dict[str, Any]:
         """The whole catalogue of error codes."""
         return {name: self._piece(span) for name, span in self.code_spans.items()}
@@ -227,11 +233,14 @@ def rule_files(folder: str) -> list[tuple[str, int, int]]:
         except OSError:
             continue
         for entry in entries:
-            if entry.is_dir():
-                pending.append(entry.path)
-            elif entry.name.endswith(".yaml"):
-                stat = entry.stat()
-                found.append((entry.path, stat.st_mtime_ns, stat.st_size))
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
+                elif entry.name.endswith(".yaml"):
+                    stat = entry.stat()
+                    found.append((entry.path, stat.st_mtime_ns, stat.st_size))
+            except OSError:
+                continue  # a dangling link is no rule
     return sorted(found)
 
 

@@ -36,7 +36,7 @@ LOG_LEVELS = ("DEBUG", "INFO", "EVENT", "WARNING", "ERROR", "CRITICAL")
 JUDGED = ("log", "check")
 """Kinds of match that this version judges; a rule of another kind that loaded would silently never fire."""
 
-DEFAULT_LEVELS = ("EVENT", "WARNING", "ERROR", "CRITICAL")
+DEFAULT_LEVELS = ("WARNING", "ERROR", "CRITICAL")
 _ID = re.compile(rf"({'|'.join(FAMILIES)})\d{{3}}")
 _PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)(\??)\}")
 _GROUP = re.compile(r"\(\?P<(\w+)>")
@@ -211,7 +211,7 @@ def read_yaml(path: str) -> tuple[Any, yaml.Node | None]:
     except yaml.MarkedYAMLError as error:
         line = (error.problem_mark.line + 1) if error.problem_mark else 1
         raise RuleError(path, line, f"not valid YAML: {error.problem or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, OSError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, TypeError, OSError, RecursionError) as error:
         raise RuleError(path, 1, f"cannot be read: {error}") from None
 
 
@@ -219,6 +219,8 @@ def _refuse_double_keys(path: str, node: yaml.Node | None) -> None:
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise RuleError(path, key.start_mark.line + 1, "a key must be a plain word")
             if key.value in seen:
                 raise RuleError(path, key.start_mark.line + 1, f"key {key.value!r} stands twice")
             seen.add(key.value)
@@ -357,6 +359,8 @@ def _lint_log(path: str, log: LogS, node: yaml.Node | None, *, full: bool) -> li
         if clause.regex is not None:
             if full:
                 problem = regex_problem(clause.regex, anchor=anchor and _is_anchor(clause))
+            elif anchor and _is_anchor(clause):
+                problem = regex_problem(clause.regex, anchor=True)  # a bad one would take the engine down with it
             else:
                 problem = _parse_problem(clause.regex)
             if problem:
@@ -440,7 +444,10 @@ def topics_of(folder: str) -> tuple[dict[str, dict[str, str]], list[Problem]]:
     path = os.path.join(folder, "topics.yaml")
     try:
         value, _ = read_yaml(path)
-        return {str(k): v for k, v in (value.get("topics", value) or {}).items() if isinstance(v, dict)}, []
+        rows = value.get("topics", value) if isinstance(value, dict) else None
+        if not isinstance(rows, dict):
+            return {}, [Problem(path, 1, "is no table of labels")]
+        return {str(k): v for k, v in rows.items() if isinstance(v, dict)}, []
     except RuleError as error:
         return {}, [Problem(path, error.line, error.text)]
 
@@ -484,19 +491,18 @@ def _explains_problems(rules: dict[str, tuple[str, RuleS]]) -> list[Problem]:
                 found.append(Problem(path, 1, f"explains {target.id}, which is no rule"))
             elif target.id:
                 edges.setdefault(key, []).append(target.id)
-    state: dict[str, int] = {}
-
-    def visit(key: str) -> bool:
-        state[key] = 1
-        for other in edges.get(key, ()):
-            if state.get(other) == 1 or (other not in state and visit(other)):
-                return True
-        state[key] = 2
-        return False
-
     for key in edges:
-        if key not in state and visit(key):
-            found.append(Problem(rules[key][0], 1, f"{key} is part of a circle of explains"))
+        # a circle is what comes back to its start
+        seen: set[str] = set()
+        pending = list(edges[key])
+        while pending:
+            other = pending.pop()
+            if other == key:
+                found.append(Problem(rules[key][0], 1, f"{key} is part of a circle of explains"))
+                break
+            if other not in seen:
+                seen.add(other)
+                pending += edges.get(other, ())
     return found
 
 
@@ -559,8 +565,25 @@ def compile_folder(folder: str, *, full: bool = False) -> bytes:
             n for n, a in enumerate(anchors) if any(_takes_info(loaded[t >> CLAUSE_BITS][1]) for t in a.targets)
         ],
     }
-    sections = {"anchors": [[a.pattern.decode("latin-1"), a.kind] for a in anchors], "topics": topics}
+    sections = {
+        "anchors": [[a.pattern.decode("latin-1"), a.kind] for a in anchors],
+        "topics": topics,
+        "code_names": _names_of(codes),
+    }
     return pack(header, rows, wholes, codes, sections)
+
+
+def _names_of(codes: dict[str, Any]) -> dict[str, str]:
+    """Macro name → code; a name that two codes share names neither, success is no failure."""
+    names: dict[str, str] = {}
+    double: set[str] = set()
+    for key, code in codes.items():
+        name = code["name"]
+        if name in names:
+            double.add(name)
+        if "_" in name and name.isupper() and not name.endswith(("_NONE", "_SUCCESS", "_OK")):
+            names[name] = key
+    return {name: key for name, key in names.items() if name not in double}
 
 
 def _takes_info(rule: RuleS) -> bool:

@@ -11,6 +11,7 @@ from functools import total_ordering
 
 _ALPHA, _BETA, _RC, _END, _NUMBER, _POST = range(6)
 _STAGES = {"alpha": _ALPHA, "a": _ALPHA, "t": _ALPHA, "beta": _BETA, "b": _BETA, "rc": _RC, "post": _POST, "spc": _POST}
+_COMMUNITY = re.compile(r"(\d+\.\d+\.\d+)\.beta\d+")
 _PART = re.compile(r"(\d+)|([A-Za-z]+)")
 _RANGE = re.compile(r"\s*(>=|<=|==|!=|>|<)\s*([0-9][\w.]*)\s*")
 
@@ -57,6 +58,10 @@ def _key(text: str) -> Key:
     release: list[int] = []
     rest: list[tuple[int, int]] = []
     stage: int | None = None
+    whole = _COMMUNITY.fullmatch(text)
+    if whole:
+        # CANN's community editions: 8.0.0.beta1 is the content of 8.0.0
+        text = whole[1]
     for number, word in _PART.findall(text.split("+", maxsplit=1)[0]):
         if word:
             if stage is not None:

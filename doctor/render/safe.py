@@ -15,7 +15,7 @@ _UNSAFE = lazy(
 
 _SECRETS = (
     # scheme://user:password@host
-    lazy(r"(?P<keep>\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s/:@]{1,80}:)[^\s/@]{1,200}(?=@)"),
+    lazy(r"(?P<keep>\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s/:@]{0,80}:)[^\s/@]{1,200}(?=@)"),
     # tokens with a telling shape
     lazy(
         r"\b(?:hf_[A-Za-z0-9]{20,200}|gh[pousr]_[A-Za-z0-9]{20,200}|github_pat_\w{20,200}|sk-[A-Za-z0-9_-]{16,200}"
@@ -26,9 +26,12 @@ _SECRETS = (
         r"(?P<keep>(?i:\bauthorization\b[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:bearer|basic|token)\s{1,4}))[\w.+/=-]{6,2000}"
     ),
     # NAME=value and "name": "value" of names that hold secrets
+    # …_TOKEN=…, --token …, ?token=…: a value of eight or more with a digit in it; max_tokens=5 and tokenizer stay
+    lazy(r"(?P<keep>(?i:(?:\b[\w.-]{0,40}[_-]|\b|--|[?&])token[\"']?(?:\s{0,4}[:=]\s{0,4}|\s{1,4})[\"']?))"
+         r"[\w.+/=-]{0,200}\d[\w.+/=-]{7,200}|(?P<keep2>(?i:[?&]token=))[\w.+/=-]{6,400}"),  # fmt: skip
     lazy(
-        r"(?P<keep>(?i:\b[\w.-]{0,40}(?:password|passwd|secret|api_?key|access_?key|secret_?key|auth_?token|access_?token"
-        r"|private_?key|enc_?key|credential)[\w.-]{0,20})[\"']?\s{0,4}[:=]\s{0,4}[\"']?)(?!None\b|null\b|True\b|False\b)[^\s\"',;]{4,400}"
+        r"(?P<keep>(?i:\b[\w.-]{0,40}(?:password|passwd|secret|api[_-]?key|access[_-]?key|secret[_-]?key|auth[_-]?token"
+        r"|access[_-]?token|private[_-]?key|enc[_-]?key|credential)[\w.-]{0,20})[\"']?\s{0,4}[:=]\s{0,4}[\"']?)(?!None\b|null\b|True\b|False\b)[^\s\"',;]{4,400}"
     ),
 )
 
@@ -67,7 +70,7 @@ def redact(text: str) -> str:
         return text
     for pattern in _SECRETS:
         if "keep" in pattern.groupindex:
-            text = pattern.sub(lambda m: m["keep"] + "***", text)
+            text = pattern.sub(lambda m: (m["keep"] or m.groupdict().get("keep2") or "") + "***", text)
         else:
             text = pattern.sub("***", text)
     return text

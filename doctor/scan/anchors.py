@@ -64,6 +64,11 @@ SPECIALS = (
     Special(b"FATAL", "error"),
     Special(b"Killed", "error"),
     Special(b"Command failed", "error"),
+    Special(b"[FUNC:Report", "error"),
+    Special(b"[E:onnxruntime", "error"),
+    Special(b" failure ", "error"),
+    Special(b" timed out ", "error"),
+    Special(rb"\b(ACL_ERROR|DRV_ERROR|HCCL_E|RT_ERROR)_[A-Z]", "code", True),
     # an error code of the catalogue may stand here; a bare six-digit number is a step or a pid
     Special(rb"\b[EW][A-Z0-9]\d{4}(:|\[PID|\):)", "code", True),
     Special(rb"(?i)(ret|code|error)( is)?[ =:\[(]{1,3}(0x[0-9a-f]{6,8}|[1-5]\d{5})\b", "code", True),
@@ -130,13 +135,21 @@ def clause_anchors(clause: Clause) -> list[tuple[str, bool, bool]]:
     if words:
         # a short word with its end is a far cheaper regex than the whole one
         return [(f"(?i){word}\\b" if fold else f"{word}\\b", True, False) for word, fold in words]
-    return [(clause.regex, True, False)]
+    return [(_any_line_end(clause.regex), True, False)]
 
 
 def encodings(text: str) -> tuple[bytes, ...]:
     """A pattern as the bytes it has in a log: UTF-8, and GB18030 if that differs."""
     utf8 = text.encode()
     return (utf8,) if text.isascii() else tuple(dict.fromkeys((utf8, text.encode("gb18030", "ignore"))))
+
+
+_END = lazy(r"(?<!\\)\$(?=$|[|)])")
+
+
+def _any_line_end(pattern: str) -> str:
+    """``$`` also before the return of a Windows line end; the rule's own expression never sees the return."""
+    return _END.sub(r"\\r?$", pattern)
 
 
 def anchor_table(specs: Sequence[LogSpec | None]) -> list[Anchor]:

@@ -24,7 +24,7 @@ def number(text: str) -> float | None:
     >>> number("1.5 GiB"), number("4e-5"), number("none")
     (1610612736.0, 4e-05, None)
     """
-    found = _SIZE.fullmatch(text)
+    found = _SIZE.fullmatch(text) if len(text) <= 64 else None
     if not found or found[2].upper() not in _UNITS:
         return None
     return float(found[1].replace("_", "")) * _UNITS[found[2].upper()]

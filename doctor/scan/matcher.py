@@ -274,6 +274,6 @@ def engine_for(base: RuleBase, prefer: str = "") -> Engine:
     for name in ("hyperscan", "re2"):
         try:
             return makers[name](anchors)
-        except (ImportError, ValueError, OSError):
+        except Exception:  # noqa: S112 - whatever an engine dislikes, the next one may take it
             continue
     return PythonEngine(anchors)

@@ -12,8 +12,20 @@ from doctor.scan.scanner import Matcher, Scanned, Scanner, plain_chunks, scan_st
 SMALL = 256 << 10
 """Inputs up to this size are split into segments as a whole."""
 
+MISTAKEN = ("config", "profile_csv", "text")
+"""Kinds that a log can be taken for: they are scanned, and what fires as an error shows that it is one."""
+
 HEAD = 1 << 16
 """Bytes that decide the kind of a larger input."""
+
+
+class Stop(OSError):
+    """Reading was ended from outside while it waited for data; ``code`` is ``interrupted`` or ``time``. What was found
+    before stays. Raised by the signal handlers of the command line."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code, self.detail = code, ""
 
 
 class Read(NamedTuple):
@@ -53,7 +65,7 @@ def read_source(
         parts = kinds.segments(source.name, data if complete else data[:HEAD], complete=complete)
         names = tuple(dict.fromkeys(p.kind for p in parts))
         judged = any(k in kinds.LOG_KINDS for k in names)
-        if judged and data:
+        if data and (judged or all(k in MISTAKEN for k in names)):
             scanner.feed(_masked(data, parts) if complete else data)
             if progress:
                 progress(len(data))
@@ -69,8 +81,10 @@ def read_source(
                 except OSError as error:
                     problem = _problem(error)
         scan = scanner.finish(problem, cancelled)
+    if not judged and any(matcher.base[o.rule].severity == "error" for o in scan.occurrences if o.rule in matcher.base):
+        judged, names = True, tuple(dict.fromkeys((*names, "text")))
     if not judged and data:
-        scan = scan._replace(size=len(data), head=data[:HEAD], lines=data.count(b"\n"))
+        scan = scan._replace(size=max(scan.size, len(data)), head=data[:HEAD], lines=data.count(b"\n"))
     return Read(scan, names, judged or not data)
 
 

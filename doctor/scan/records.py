@@ -72,6 +72,13 @@ _LOG_NAME = lazy(r"\.(?:log|txt|out|err)")
 _LEVEL_FIRST = frozenset("DIWECFT")
 
 
+_RANK_IN_NAME = (
+    lazy(r"worker[_-](\d{1,6})\.log"),
+    lazy(r"(?:^|[/_.-])rank[_-]?(\d{1,6})(?=[/_.-]|$)"),
+)
+_BARE_LEVEL = lazy(rf"\[(?P<level>{_LEVEL_WORDS})\]")
+
+
 class Head(NamedTuple):
     """What stands before the message of a log record; ``seconds`` since the epoch as printed, no time zone."""
 
@@ -95,7 +102,7 @@ def decode(raw: bytes) -> str:
 
 def visible(raw: bytes) -> str:
     """A line as a person sees it: decoded, capped, without colour codes, only the part after the last return."""
-    text = decode(raw[:MAX_LINE] if len(raw) > MAX_LINE else raw).rstrip("\r\n")
+    text = decode(whole_characters(raw[:MAX_LINE]) if len(raw) > MAX_LINE else raw).rstrip("\r\n")
     if "\r" in text:
         text = text[text.rindex("\r") + 1 :]
     return _ANSI.sub("", text) if "\x1b" in text else text
@@ -224,3 +231,41 @@ def cann_seconds(text: str) -> float | None:
     """The time inside a CANN header line."""
     found = _CANN_TIME.search(text[:200])
     return seconds_of(found[0]) if found else None
+
+
+def bare_level(text: str) -> str:
+    """The level of a line that begins with ``[ERROR]`` and has no other head; "" without one. No record begins there:
+    MindSpore prints such lines inside the sections of an exception."""
+    found = _BARE_LEVEL.match(text)
+    return _level(found["level"]) if found else ""
+
+
+def rank_in_name(name: str) -> int | None:
+    """The rank a file name or folder speaks of: worker_3.log, rank_3/…, plog of a pid does not.
+
+    >>> rank_in_name("msrun_log/worker_12.log"), rank_in_name("output/log/rank_3/info.log"), rank_in_name("a.log")
+    (12, 3, None)
+    """
+    for pattern in _RANK_IN_NAME:
+        found = pattern.findall(name)
+        if found:
+            return int(found[-1])
+    return None
+
+
+def whole_characters(piece: bytes) -> bytes:
+    """A piece cut out of a longer line, without the halves of UTF-8 characters at its ends."""
+    first = 0
+    while first < min(3, len(piece)) and piece[first] & 0xC0 == 0x80:
+        first += 1
+    last = len(piece)
+    for back in range(1, min(4, len(piece)) + 1):
+        byte = piece[-back]
+        if byte & 0xC0 == 0xC0:
+            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            if needed > back:
+                last = len(piece) - back
+            break
+        if byte < 0x80:
+            break
+    return piece[first:last]

@@ -19,6 +19,7 @@ from doctor.scan.lazy import lazy, lazy_bytes
 from doctor.scan.matcher import Anchors, Engine, engine_for
 
 CHUNK = 256 << 10
+MIN_CHUNK = 64 << 10
 CLAUSE_MASK = (1 << CLAUSE_BITS) - 1
 KEEP_FIRST = 6
 """Occurrences kept of a rule in a source with their neighbours; the last one is kept besides: it tells whether the run
@@ -98,8 +99,11 @@ class Window:
         self.base = 0
 
     def push(self, chunk: bytes, keep: int) -> None:
+        """Take the next bytes; at least ``keep`` of the newest stay at hand."""
         self.parts.append(chunk)
-        while len(self.parts) > keep:
+        held = sum(map(len, self.parts))
+        while held - len(self.parts[0]) >= keep:
+            held -= len(self.parts[0])
             self.base += len(self.parts.pop(0))
 
     @property
@@ -232,7 +236,7 @@ _ESC_CUT = lazy_bytes(rb"\x1b(\[[0-?]{0,40}[ -/]{0,4})?$")
 _CODE = lazy(
     r"\b([EW][A-Z0-9]\d{4})(?=:|\[PID|\):)"
     r"|(?i:(?:ret|ret_?code|error ?code|err_?code|error_code|error)(?: is)?[ =:\[(]{1,3})"
-    r"(0x[0-9a-fA-F]{6,8}|[1-5]\d{5})\b"
+    r"(0x[0-9a-fA-F]{6,8}|[1-5]\d{5})\b|\b((?:ACL_ERROR|DRV_ERROR|HCCL_E|RT_ERROR)_[A-Z][A-Z0-9_]{2,50})\b"
 )
 _RANK_ID = lazy(r"(?:Global rank id|This node \d+ rank id|\brank id): ?(\d{1,6})")
 
@@ -293,9 +297,18 @@ def _occurrence(
     return Occurrence(
         rule, number, line.text[:TEXT_MAX], args, line.level, seconds,
         head.pid if head and head.pid is not None else stripped.pid,
-        stripped.rank if stripped.rank is not None else (head.rank if head else None),
+        _rank_of(stripped, head),
         head.device if head else None, steps, before, after,
     )  # fmt: skip
+
+
+def _rank_of(stripped: records.Stripped, head: records.Head | None) -> int | None:
+    """The rank that a line itself names: by its prefix, its head, or the file a grep found it in."""
+    if stripped.rank is not None:
+        return stripped.rank
+    if head is not None and head.rank is not None:
+        return head.rank
+    return records.rank_in_name(stripped.file) if stripped.file else None
 
 
 def _revive(late: _Late, like: Occurrence) -> Occurrence:
@@ -304,6 +317,13 @@ def _revive(late: _Late, like: Occurrence) -> Occurrence:
     head = records.head_of(stripped.text)
     line = _Line(0, 0, stripped.text, like.level, head, stripped)
     return _occurrence(like.rule, late.line, late.steps, line, like.args)
+
+
+def _shown(text: str, at: int) -> str:
+    """A long text cut so that what stands at ``at`` is in it."""
+    if len(text) <= TEXT_MAX or at < TEXT_MAX * 2 // 3:
+        return text
+    return "…" + text[at - TEXT_MAX // 3 :]
 
 
 def _message_key(raw: bytes) -> bytes:
@@ -326,8 +346,8 @@ class Scanner:
         self._stream = matcher.engine.stream()
         self._window = Window()
         self._waiting: list[tuple[int, int]] = []  # hits not judged yet
-        self._chunk_start = 0  # offset of the newest chunk
-        self._judged_to = 0
+        self._short: list[bytes] = []
+        self._short_size = 0
         self._seen = 0
         self._counted_at = 0  # offset up to which newlines are counted
         self._counted = 0
@@ -349,6 +369,7 @@ class Scanner:
         self._times: list[float | None] = [None, None]
         self._head = b""
         self._block_seen: dict[str, int] = {}
+        self._headless: tuple[int, records.Head | None] = (-1, None)  # a line without a head, and its record's
         self._memo: dict[bytes | tuple[bytes, str], _Judged | None] = {}
         self._late: dict[str, _Late] = {}  # the newest hit of a rule that was not kept in full
         self._late_errors: dict[bytes, _Late] = {}
@@ -357,25 +378,43 @@ class Scanner:
     # ------------------------------------------------------------------ input
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next bytes of the source."""
+        """Take the next bytes of the source. Short pieces, as a pipe gives them, are collected first."""
+        if len(chunk) < MIN_CHUNK:
+            self._short.append(chunk)
+            self._short_size += len(chunk)
+            if self._short_size >= MIN_CHUNK:
+                self._flush()
+            return
+        self._flush()
+        self._take(chunk)
+
+    def _flush(self) -> None:
+        if self._short_size:
+            chunk = b"".join(self._short)
+            self._short, self._short_size = [], 0
+            self._take(chunk)
+
+    def _take(self, chunk: bytes) -> None:
         hits = self._stream.scan(chunk)
         if len(self._head) < 1 << 16:
             self._head += chunk[: (1 << 16) - len(self._head)]
-        self._window.push(chunk, 3)
+        self._window.push(chunk, 3 * CHUNK)
         while self._starts[0][0] < self._window.base:
             self._starts.pop(0)
-        self._chunk_start = self._seen
         self._seen += len(chunk)
         self._lines += newlines(chunk)
         self._starts.append((self._seen, self._lines))
         self._ends_with_newline = chunk.endswith(b"\n")
         if hits:
             self._waiting += hits
-        if self._waiting and self._waiting[0][0] <= self._chunk_start:
-            self._judge(self._chunk_start)
+        # what lies a chunk behind has its following lines at hand
+        limit = self._seen - CHUNK
+        if self._waiting and self._waiting[0][0] <= limit:
+            self._judge(limit)
 
     def finish(self, problem: tuple[str, str] | None = None, cancelled: bool = False) -> Scanned:
         """The end of the source (or of the patience): judge what waits and give the result."""
+        self._flush()
         self._waiting += self._stream.close()
         self._judge(self._seen + 1, final=True)
         self._count_steps(self._seen)
@@ -540,8 +579,16 @@ class Scanner:
             anchors = {a: e for a, e in anchors.items() if a in self.matcher.loud}
             if not anchors:
                 return
-        key: bytes | tuple[bytes, str] = _message_key(raw) if len(raw) < records.MAX_LINE else b""
-        if key and key in self._memo:
+        if len(raw) > records.MAX_LINE or b"\r" in raw.rstrip(b"\r"):
+            for piece, own in _pieces(raw, start, anchors):
+                self._piece(start, stop, piece, own)
+        else:
+            self._piece(start, stop, raw, anchors)
+
+    def _piece(self, start: int, stop: int, raw: bytes, anchors: dict[int, int]) -> None:
+        """Judge a line, or what stands around a hit on a line that is long or was overwritten by returns."""
+        key: bytes | tuple[bytes, str] = _message_key(raw)
+        if key in self._memo:
             known = self._memo[key]
             if known is None:
                 head = self._record_head(start)
@@ -549,7 +596,7 @@ class Scanner:
             if known is not None and self._again(known, start, raw):
                 return
         judged = self._judge_line(start, stop, raw, anchors)
-        if judged is not None and key and len(self._memo) < MEMO:
+        if judged is not None and len(self._memo) < MEMO:
             if judged.context_level is not None:
                 self._memo[key] = None
                 key = (_message_key(raw), judged.context_level)
@@ -573,10 +620,10 @@ class Scanner:
     def _judge_line(self, start: int, stop: int, raw: bytes, anchors: dict[int, int]) -> _Judged | None:
         """Judge a line by its text; None if the answer depends on more than the line and its level."""
         matcher = self.matcher
-        stripped = records.strip(records.visible(_around(raw, start, anchors)))
+        stripped = records.strip(records.visible(raw))
         text = stripped.text
         head = records.head_of(text)
-        level = (head.level if head else "") or stripped.level
+        level = (head.level if head else "") or stripped.level or records.bare_level(text)
         wanted: dict[int, list[int]] = {}
         specials: set[str] = set()
         for aid in anchors:
@@ -618,7 +665,7 @@ class Scanner:
             args, at = found
             hits.append(rule.id)
             if unit is None:
-                self._keep(rule.id, line, args, log.after)
+                self._keep(rule.id, line._replace(text=_shown(text, at)), args, log.after)
                 continue
             # the evidence is the line where the match begins, and a block is evidence once
             first, last, words = unit.line_at(at)
@@ -666,12 +713,13 @@ class Scanner:
                     break
         if log.any and best is None:
             return None
-        args, at = best or ({}, near)
+        args, at = best or ({}, -1)
         for clause in log.every:
             found = patterns.clause(clause, text, 0)
             if found is None:
                 return None
             args = {**found[0], **args}
+            at = found[1] if at < 0 else at
         for clause in log.never:
             if patterns.clause(clause, text) is not None:
                 return None
@@ -735,8 +783,8 @@ class Scanner:
         base = self.matcher.base
         names = []
         for found in _CODE.finditer(line.text):
-            code = found[1] or found[2]
-            known = next((c for c in _spellings(code) if c in base.code_spans), None)
+            code = found[1] or found[2] or found[3]
+            known = next((c for c in _spellings(code) if c in base.code_spans), None) or base.code_names.get(code)
             if known is not None:
                 name = f"CODE:{known}"
                 if name not in names:
@@ -766,18 +814,25 @@ class Scanner:
     def _record_head(self, start: int) -> records.Head | None:
         """The head of the record that the line at ``start`` continues."""
         window = self._window
-        if start - 1 >= window.base:
-            previous = window.line_start(start - 1)
-            if window.slice(previous, min(start - 1, previous + 8)).startswith(_QUIET_HEADS):
-                return None
-        for n, (_, text) in enumerate(self._lines_back(start)):
-            if n >= 60 or records.is_traceback(text) or records.cann_head(text):
-                return None
-            head = records.head_of(text)
-            if head:
-                # an INFO record of a logger does not own the bare error text that follows it
-                return head if head.level not in ("INFO", "DEBUG", "EVENT", "") else None
-        return None
+        found: records.Head | None = None
+        if start - 1 < window.base:
+            return None
+        previous = window.line_start(start - 1)
+        if not window.slice(previous, min(start - 1, previous + 8)).startswith(_QUIET_HEADS):
+            for n, (offset, text) in enumerate(self._lines_back(start)):
+                if offset == self._headless[0]:
+                    # a run of lines without heads: what was found for the one before holds here too
+                    found = self._headless[1]
+                    break
+                if n >= 60 or records.is_traceback(text) or records.cann_head(text):
+                    break
+                head = records.head_of(text)
+                if head:
+                    # an INFO record of a logger does not own the bare error text that follows it
+                    found = head if head.level not in ("INFO", "DEBUG", "EVENT", "") else None
+                    break
+        self._headless = (start, found)
+        return found
 
     def _span(self, start: int, stop: int, lines: int, seconds: int, head: records.Head | None) -> _Unit:
         """Up to ``lines`` lines around a line, whatever records they belong to; with ``seconds`` only lines whose
@@ -843,14 +898,26 @@ def _far(text: str, head: records.Head | None, seconds: int) -> bool:
     return own is not None and own.seconds is not None and abs(own.seconds - head.seconds) > seconds
 
 
-def _around(raw: bytes, start: int, anchors: dict[int, int]) -> bytes:
-    """A long line cut around its first hit, so that a hit behind the cap is still seen."""
-    if len(raw) <= records.MAX_LINE:
-        return raw
-    first = min(anchors.values()) - start
-    if first <= records.MAX_LINE - 512:
-        return raw[: records.MAX_LINE]
-    return raw[max(0, first - records.MAX_LINE // 2) : first + records.MAX_LINE // 2]
+def _pieces(raw: bytes, start: int, anchors: dict[int, int]) -> Iterator[tuple[bytes, dict[int, int]]]:
+    """(what to look at, its anchors) of a line that is too long to be looked at as a whole, or that a progress bar
+    wrote over and over: the stretch between two returns, and of that at most some KiB around the hits."""
+    reach = records.MAX_LINE // 2
+    own: dict[int, int] = {}
+    low = high = -1
+    for aid, end in sorted(anchors.items(), key=lambda item: item[1]):
+        at = max(0, end - start - 1)
+        left = raw.rfind(b"\r", 0, at) + 1
+        right = raw.find(b"\r", at)
+        right = len(raw) if right < 0 else right
+        left, right = max(left, at - reach), min(right, at + reach)
+        if own and (left >= high or right - low > records.MAX_LINE):
+            yield records.whole_characters(raw[low:high]), own
+            own, low = {}, -1
+        low = left if low < 0 else min(low, left)
+        high = max(high, right) if own else right
+        own[aid] = end
+    if own:
+        yield records.whole_characters(raw[low:high]), own
 
 
 def _spellings(code: str) -> tuple[str, ...]:

@@ -11,8 +11,18 @@ from hypothesis import strategies as st
 
 from doctor.rulebase import Clause, LogSpec, load
 from doctor.scan.anchors import (
-    CLAUSE_BITS, COMMON, FOLDED, LITERAL, SPECIALS, anchor_clauses, anchor_table, clause_anchors, closed_words, encodings,
-    required_literals, telling,
+    CLAUSE_BITS,
+    COMMON,
+    FOLDED,
+    LITERAL,
+    SPECIALS,
+    anchor_clauses,
+    anchor_table,
+    clause_anchors,
+    closed_words,
+    encodings,
+    required_literals,
+    telling,
 )  # fmt: skip
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from doctor.ranking import GOES_ON
 from doctor.rulebase import load
 from doctor.scan import records
 from doctor.scan.inputs import expand
-from doctor.ranking import GOES_ON
 from doctor.scan.scanner import CHUNK, KEEP_FIRST, Matcher, Scanner, is_step, plain_chunks, scan_stream, scan_text
 
 T = "2026-03-01-08:15:{:02d}.000.000"
@@ -396,7 +396,7 @@ def test_line_and_time_of_the_last_step_are_known(own):
         "Epoch:[  1/  2], step:[   10/  100], loss:[9.123/9.456], time:1234.567 ms, lr:1e-05, overflow cond: False",
         "epoch: 1 step: 4, loss is 0.5289374589920044",
         "epoch: 0, step: 10, loss is 1.66",
-        " iteration 5426/ 250000 | consumed samples: 100 | elapsed time per iteration (ms): 4247.9 | learning rate: 3E-04 |",
+        " iteration 5426/ 250000 | consumed samples: 100 | elapsed time per iteration (ms): 4247.9 | loss scale: 1.0 |",
         "{'loss': 1.6693, 'learning_rate': 0.0001977758764447498, 'epoch': 0.23}",
         "iter 10: loss 3.2101, time 123.45ms, mfu 12.34%",
         "step 250: train loss 2.4567, val loss 2.5012",
