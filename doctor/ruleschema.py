@@ -198,6 +198,7 @@ def _line_of(node: yaml.Node | None, path: str) -> int:
 
 def read_yaml(path: str) -> tuple[Any, yaml.Node | None]:
     """(value, composed node) of a YAML file. Raises RuleError with the line for anything wrong in it."""
+    node: yaml.Node | None = None
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -208,11 +209,26 @@ def read_yaml(path: str) -> tuple[Any, yaml.Node | None]:
             return (loader.construct_document(node) if node is not None else None), node
         finally:
             loader.dispose()
+    except RuleError:
+        raise
     except yaml.MarkedYAMLError as error:
         line = (error.problem_mark.line + 1) if error.problem_mark else 1
         raise RuleError(path, line, f"not valid YAML: {error.problem or error}") from None
     except (yaml.YAMLError, ValueError, TypeError, OSError, RecursionError) as error:
-        raise RuleError(path, 1, f"cannot be read: {error}") from None
+        raise RuleError(path, _bad_scalar(node), f"cannot be read: {error}") from None
+
+
+def _bad_scalar(node: yaml.Node | None) -> int:
+    """Line of the value that cannot be made of its text (a date such as 2026-02-30), else 1."""
+    if isinstance(node, yaml.ScalarNode) and node.tag.endswith(":timestamp"):
+        try:
+            yaml.SafeLoader("").construct_yaml_timestamp(node)
+        except ValueError:
+            return int(node.start_mark.line) + 1
+    children = [n for pair in node.value for n in pair] if isinstance(node, yaml.MappingNode) else []
+    if isinstance(node, yaml.SequenceNode):
+        children = node.value
+    return next((line for line in map(_bad_scalar, children) if line > 1), 1)
 
 
 def _refuse_double_keys(path: str, node: yaml.Node | None) -> None:
@@ -491,18 +507,22 @@ def _explains_problems(rules: dict[str, tuple[str, RuleS]]) -> list[Problem]:
                 found.append(Problem(path, 1, f"explains {target.id}, which is no rule"))
             elif target.id:
                 edges.setdefault(key, []).append(target.id)
+    reached: dict[str, set[str]] = {}
     for key in edges:
-        # a circle is what comes back to its start
         seen: set[str] = set()
         pending = list(edges[key])
         while pending:
             other = pending.pop()
-            if other == key:
-                found.append(Problem(rules[key][0], 1, f"{key} is part of a circle of explains"))
-                break
             if other not in seen:
                 seen.add(other)
                 pending += edges.get(other, ())
+        reached[key] = seen
+    for key, seen in reached.items():
+        # a circle is what comes back to its start; its first member speaks for it
+        circle = {other for other in seen if key in reached.get(other, ())}
+        if key in seen and key == min(circle):
+            names = ", ".join(sorted(circle))
+            found.append(Problem(rules[key][0], 1, f"{names} explain each other in a circle"))
     return found
 
 

@@ -74,11 +74,20 @@ def rule(rule_id, log, **fields):
     first = next(iter(spec.get("any") or spec["all"]))
     text = {"zh": f"{rule_id} 的说明", "en": f"text of {rule_id}"}
     whole = {
-        "id": rule_id, "name": rule_id.lower(), "topic": "own.a", "title": text, "severity": "error",
-        "confidence": "likely", "status": "stable", "since": "0.1.0", "match": {"log": spec}, "cause": text,
-        "next": text, "provenance": [{"kind": "measured", "ref": "made up for this test"}],
+        "id": rule_id,
+        "name": rule_id.lower(),
+        "topic": "own.a",
+        "title": text,
+        "severity": "error",
+        "confidence": "likely",
+        "status": "stable",
+        "since": "0.1.0",
+        "match": {"log": spec},
+        "cause": text,
+        "next": text,
+        "provenance": [{"kind": "measured", "ref": "made up for this test"}],
         "tests": {"hit": [{"log": first.get("literal", "x")}], "miss": [{"log": "a"}, {"log": "b"}]},
-    }  # fmt: skip
+    }
     return {**whole, **fields}
 
 
@@ -171,10 +180,15 @@ def process():
 
     def call(*argv, stdin=b"", env=None, cwd=None, timeout=60, **options):
         done = subprocess.run(
-            [sys.executable, "-m", "doctor", *map(str, argv)], input=stdin, capture_output=True,
-            cwd=cwd or ROOT, env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}, timeout=timeout, check=False,
+            [sys.executable, "-m", "doctor", *map(str, argv)],
+            input=stdin,
+            capture_output=True,
+            cwd=cwd or ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+            timeout=timeout,
+            check=False,
             **options,
-        )  # fmt: skip
+        )
         err = done.stderr.decode("utf-8", "replace")
         assert "Traceback" not in err
         return Ran(done.returncode, done.stdout.decode("utf-8", "replace"), err)

@@ -63,8 +63,18 @@ def test_an_unknown_failure_is_1(cli, tmp_path):
     assert first["evidence"][0]["line"] == 3
 
 
-@pytest.mark.parametrize("argv", [["nonsense"], ["diagnose", "--nonsense"], ["diagnose", "x", "--format", "xml"], ["rules"], ["explain"],
-                                  ["diagnose", "x", "--max-seconds", "soon"], ["diagnose", "x", "--fail-on", "never"]])  # fmt: skip
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["nonsense"],
+        ["diagnose", "--nonsense"],
+        ["diagnose", "x", "--format", "xml"],
+        ["rules"],
+        ["explain"],
+        ["diagnose", "x", "--max-seconds", "soon"],
+        ["diagnose", "x", "--fail-on", "never"],
+    ],
+)
 def test_a_usage_error_is_2_in_one_line(cli, argv):
     ran = cli(*argv)
     assert ran.code == 2 and not ran.out
@@ -113,9 +123,15 @@ def test_a_failure_of_its_own_without_any_room_for_a_report_is_still_3(cli, bad,
     assert ran.code == 3 and "boom" in ran.err
 
 
-@pytest.mark.parametrize(("name", "content"), [
-    ("missing.log", None), ("empty/", None), ("binary.bin", bytes(range(256)) * 40), ("broken.log.gz", b"\x1f\x8b\x08\x00garbage" * 9),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("missing.log", None),
+        ("empty/", None),
+        ("binary.bin", bytes(range(256)) * 40),
+        ("broken.log.gz", b"\x1f\x8b\x08\x00garbage" * 9),
+    ],
+)
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_nothing_that_could_be_read_is_2(cli, tmp_path, name, content, form):
     path = tmp_path / name
@@ -186,25 +202,48 @@ def test_an_empty_stdin_is_no_failure_and_not_healthy(process):
 
 
 def test_bytes_of_any_kind_on_stdin_are_no_failure_of_the_doctors(process):
-    for data in (b"\0" * 5000, os.urandom(5000), b"\xff\xfe" + "x\n".encode("utf-16-le") * 50, b"\x1b]0;x\x07" * 99, b"\r" * 999):
+    for data in (
+        b"\0" * 5000,
+        os.urandom(5000),
+        b"\xff\xfe" + "x\n".encode("utf-16-le") * 50,
+        b"\x1b]0;x\x07" * 99,
+        b"\r" * 999,
+    ):
         ran = process("diagnose", "-", "--format", "json", stdin=data)
         assert ran.code in (0, 1, 2), ran.err
         report(ran.out)
 
 
 def test_without_a_stdin_nothing_could_be_read(process):
-    done = subprocess.run(f'exec "{sys.executable}" -m doctor diagnose <&-', shell=True, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        f'exec "{sys.executable}" -m doctor diagnose <&-',
+        shell=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_without_a_stdout_nothing_is_said_of_ourselves(process, bad):
-    done = subprocess.run(f'exec "{sys.executable}" -m doctor diagnose "{bad}" >&-', shell=True, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        f'exec "{sys.executable}" -m doctor diagnose "{bad}" >&-',
+        shell=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode in (1, 2, 3) and "Traceback" not in done.stderr and "AttributeError" not in done.stderr
 
 
 def test_a_slow_pipe_gives_the_same_findings(bad):
-    log = "\n".join([f"line {n}" for n in range(30)] + ["[ERROR] ME(7:140,M):2026-03-01-08:15:02.000.000 [a.py:1] text", BAD, "  more", "end\n"])
+    log = "\n".join(
+        [f"line {n}" for n in range(30)]
+        + ["[ERROR] ME(7:140,M):2026-03-01-08:15:02.000.000 [a.py:1] text", BAD, "  more", "end\n"]
+    )
     with open_doctor("diagnose", "-", "--format", "json") as child:
         for line in log.splitlines(keepends=True):
             child.stdin.write(line.encode())
@@ -225,9 +264,10 @@ def test_a_slow_pipe_gives_the_same_findings(bad):
 def open_doctor(*argv, **options):
     """The doctor as a child whose stdin stays open."""
     return subprocess.Popen(
-        [sys.executable, "-m", "doctor", *argv], cwd=ROOT,
+        [sys.executable, "-m", "doctor", *argv],
+        cwd=ROOT,
         **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},
-    )  # fmt: skip
+    )
 
 
 def test_an_endless_stdin_ends_at_the_time_limit(process):
@@ -263,7 +303,12 @@ def test_a_silent_stdin_ends_at_the_time_limit():
 
 
 def argvs_of_all_paths(tmp_path, bad, fine):
-    return {"found": [bad], "fine": [fine], "missing": [tmp_path / "missing.log"], "mixed": [bad, tmp_path / "missing.log"]}
+    return {
+        "found": [bad],
+        "fine": [fine],
+        "missing": [tmp_path / "missing.log"],
+        "mixed": [bad, tmp_path / "missing.log"],
+    }
 
 
 @pytest.mark.parametrize("path", ["found", "fine", "missing", "mixed"])
@@ -280,7 +325,7 @@ def test_the_result_can_go_to_a_file(cli, bad, tmp_path):
         ran = cli("diagnose", bad, "--format", form, "--output", tmp_path / "out")
         assert ran.code == 1 and not ran.out
         written = (tmp_path / "out").read_text(encoding="utf-8")
-        assert (report(written)["diagnoses"] if form == "json" else "bad.log" in written)
+        assert report(written)["diagnoses"] if form == "json" else "bad.log" in written
 
 
 def test_a_file_that_cannot_be_written_is_2(cli, bad, tmp_path):
@@ -295,8 +340,16 @@ def test_the_language_can_be_chosen(cli, bad):
     assert cli("--lang", "zh", "diagnose", bad).out == zh
 
 
-@pytest.mark.parametrize(("env", "chinese"), [({"LANG": "zh_CN.UTF-8"}, True), ({"LANG": "en_US.UTF-8"}, False), ({"LANG": "C"}, False),
-                                              ({"DOCTOR_LANG": "zh", "LANG": "C"}, True), ({"LC_ALL": "zh_TW.UTF-8", "LANG": "C"}, True)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("env", "chinese"),
+    [
+        ({"LANG": "zh_CN.UTF-8"}, True),
+        ({"LANG": "en_US.UTF-8"}, False),
+        ({"LANG": "C"}, False),
+        ({"DOCTOR_LANG": "zh", "LANG": "C"}, True),
+        ({"LC_ALL": "zh_TW.UTF-8", "LANG": "C"}, True),
+    ],
+)
 def test_the_language_follows_the_locale(cli, bad, monkeypatch, env, chinese):
     for name, value in env.items():
         monkeypatch.setenv(name, value)
@@ -325,7 +378,11 @@ def test_a_name_that_is_no_text_is_no_failure(process, tmp_path):
 
 def test_nothing_of_a_log_steers_the_terminal_or_gives_secrets_away(cli, tmp_path):
     path = tmp_path / "a.log"
-    path.write_bytes(b"\x1b]0;owned\x07 password=hunter2222\n" + BAD.encode() + b" token hf_0123456789abcdefghijkl \xe2\x80\xae\x9b31m\n\x1b[2J\n")
+    path.write_bytes(
+        b"\x1b]0;owned\x07 password=hunter2222\n"
+        + BAD.encode()
+        + b" token hf_0123456789abcdefghijkl \xe2\x80\xae\x9b31m\n\x1b[2J\n"
+    )
     for form in ("text", "json"):
         out = cli("diagnose", path, "--format", form, "--all").out
         assert not [c for c in out if (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c == "\u202e"]
@@ -339,7 +396,12 @@ def test_a_pipe_gets_no_colours(process, bad):
 def test_a_reader_that_has_gone_is_no_trouble(process, tmp_path):
     path = tmp_path / "many.log"
     path.write_text("\n".join([BAD, UNKNOWN] * 50))
-    for argv in (["diagnose", str(path), "--all"], ["rules", "list"], ["diagnose", str(path), "--format", "json"], ["explain", "EI0002"]):
+    for argv in (
+        ["diagnose", str(path), "--all"],
+        ["rules", "list"],
+        ["diagnose", str(path), "--format", "json"],
+        ["explain", "EI0002"],
+    ):
         read, write = os.pipe()
         os.close(read)
         with open_doctor(*argv, stdin=subprocess.DEVNULL, stdout=write) as child:
@@ -354,7 +416,12 @@ def test_a_full_disk_is_said_in_a_line(bad):
     with open("/dev/full", "wb") as full, open_doctor("diagnose", str(bad), stdout=full) as child:
         err = child.communicate(timeout=60)[1].decode()
     assert child.returncode in (2, 3)
-    assert "No space left" in err and "Traceback" not in err and "Exception ignored" not in err and len(err.splitlines()) <= 2
+    assert (
+        "No space left" in err
+        and "Traceback" not in err
+        and "Exception ignored" not in err
+        and len(err.splitlines()) <= 2
+    )
 
 
 # ------------------------------------------------------------------ inputs of every kind
@@ -406,7 +473,11 @@ def test_a_rule_file_with_an_error_is_named_and_the_rest_works(cli, rules, make_
     found = report(ran.out)
     assert ran.code == 1 and [d["rule"] for d in found["diagnoses"]] == ["RUN902"]
     [finding] = [f for f in found["findings"] if f["id"] == "RULES"]
-    assert finding["verdict"] == "crash" and finding["evidence"][0]["source"].endswith("RUN901.yaml") and finding["evidence"][0]["line"] >= 2
+    assert (
+        finding["verdict"] == "crash"
+        and finding["evidence"][0]["source"].endswith("RUN901.yaml")
+        and finding["evidence"][0]["line"] >= 2
+    )
     text = cli("diagnose", tmp_path / "a.log", "--rules", rules.folder).out
     assert "RUN901.yaml:" in text
 
@@ -469,7 +540,18 @@ def test_ctrl_c_answers_within_a_second_with_what_was_found(large, engine):
 def test_ctrl_c_on_two_large_files_ends_the_children_too(large, tmp_path):
     other = tmp_path / "other.log"
     os.link(large, other) if os.stat(large).st_dev == os.stat(tmp_path).st_dev else shutil.copy(large, other)
-    with open_doctor("diagnose", str(large), str(other), "--jobs", "2", "--engine", "python", "--format", "json", stdin=subprocess.DEVNULL) as child:
+    with open_doctor(
+        "diagnose",
+        str(large),
+        str(other),
+        "--jobs",
+        "2",
+        "--engine",
+        "python",
+        "--format",
+        "json",
+        stdin=subprocess.DEVNULL,
+    ) as child:
         time.sleep(1.5)
         began = time.monotonic()
         child.send_signal(signal.SIGINT)
@@ -496,7 +578,9 @@ def test_ctrl_c_on_a_silent_stdin_gives_what_came(bad):
 def test_the_rules_are_listed(cli, base):
     rows = json.loads(cli("rules", "list", "--format", "json").out)
     assert [row["id"] for row in rows] == list(base.ids)
-    assert {"id", "name", "topic", "severity", "confidence", "status", "role", "seeds", "provenance", "kind"} <= rows[0].keys()
+    assert {"id", "name", "topic", "severity", "confidence", "status", "role", "seeds", "provenance", "kind"} <= rows[
+        0
+    ].keys()
     text = cli("rules", "list").out
     assert len(text.splitlines()) == len(rows)
 
@@ -536,12 +620,27 @@ def test_a_new_rule_is_written_and_passes_its_own_linter_once_filled(cli, rules)
     text = path.read_text(encoding="utf-8")
     again = cli("rules", "new", "RUN001", "--from", line, "--dir", rules.folder / "own", "--rules", rules.folder)
     assert again.code == 2 and path.read_text(encoding="utf-8") == text
-    path.write_text(text.replace("status: draft", "status: stable").replace("topic: healthy", "topic: own.a"), encoding="utf-8")
+    path.write_text(
+        text.replace("status: draft", "status: stable").replace("topic: healthy", "topic: own.a"), encoding="utf-8"
+    )
     ran = cli("rules", "test", path, "--rules", rules.folder)
     assert ran.code == 0, ran.out
 
 
-@pytest.mark.parametrize("line", ["", "x", "12345", "[ERROR]", "it's \"quoted\" \\d+ (a|b) [c] {d} $e ^f", "错误 7", "\x1b[31mred", "a" * 5000, "tab\there"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "x",
+        "12345",
+        "[ERROR]",
+        'it\'s "quoted" \\d+ (a|b) [c] {d} $e ^f',
+        "错误 7",
+        "\x1b[31mred",
+        "a" * 5000,
+        "tab\there",
+    ],
+)
 def test_a_new_rule_from_any_line_is_a_file_that_can_be_read(cli, rules, line):
     from doctor.ruleschema import read_rule
 
@@ -608,8 +707,17 @@ def test_no_terminal_means_help_and_no_screen(process):
 HEAVY = ("mindspore", "numpy", "textual", "rich", "yaml", "msgspec")
 
 
-@pytest.mark.parametrize("argv", [["--version"], ["diagnose", "LOG"], ["diagnose", "LOG", "--format", "json"], ["explain", "EI0002"], ["rules", "list"],
-                                  ["diagnose", str(DEMO), "--lang", "zh"]])  # fmt: skip
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--version"],
+        ["diagnose", "LOG"],
+        ["diagnose", "LOG", "--format", "json"],
+        ["explain", "EI0002"],
+        ["rules", "list"],
+        ["diagnose", str(DEMO), "--lang", "zh"],
+    ],
+)
 def test_a_warm_start_imports_nothing_heavy(process, bad, argv):
     argv = [str(bad) if word == "LOG" else word for word in argv]
     process(*argv)

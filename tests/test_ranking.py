@@ -27,7 +27,9 @@ def judge(rules, make_rule):
     """judge([rule, …], {name: [line, …]}, facts) → (findings, diagnoses) with rules RUN9xx of one literal each."""
 
     def call(given, logs, facts=None):
-        matcher = rules.matcher(*(make_rule(rule_id, literal, **{"tests": FINE, **fields}) for rule_id, literal, fields in given))
+        matcher = rules.matcher(
+            *(make_rule(rule_id, literal, **{"tests": FINE, **fields}) for rule_id, literal, fields in given)
+        )
         assert not matcher.base.problems, matcher.base.problems
         scans = [scan_text(matcher, "\n".join(lines) + "\n", name) for name, lines in logs.items()]
         return ranking.rank(matcher.base, scans, facts or {})
@@ -88,7 +90,9 @@ def test_the_more_specific_of_two_rules_on_one_line_is_first(judge):
 def test_an_error_comes_before_an_earlier_warning(judge):
     warning = ("RUN905", "slow-link", {"severity": "warning"})
     advice = ("RUN906", "old-flag", {"severity": "advice"})
-    _, diagnoses = judge([ROOT, warning, advice], {"a.log": [ms("old-flag", 0), ms("slow-link", 1), ms("disk-full", 2)]})
+    _, diagnoses = judge(
+        [ROOT, warning, advice], {"a.log": [ms("old-flag", 0), ms("slow-link", 1), ms("disk-full", 2)]}
+    )
     assert heads(diagnoses) == ["RUN901", "RUN905", "RUN906"]
 
 
@@ -134,7 +138,9 @@ def test_explanations_chain(judge):
     one = ("RUN901", "disk-full", {"explains": [{"id": "RUN904"}]})
     two = ("RUN904", "bad-shape", {"topic": "other.a", "explains": [{"id": "RUN905"}]})
     three = ("RUN905", "no-kernel", {"topic": "own.d"})
-    findings, diagnoses = judge([one, two, three], {"a.log": [ms("no-kernel", 3), ms("bad-shape", 2), ms("disk-full", 1)]})
+    findings, diagnoses = judge(
+        [one, two, three], {"a.log": [ms("no-kernel", 3), ms("bad-shape", 2), ms("disk-full", 1)]}
+    )
     assert heads(diagnoses) == ["RUN901"]
     assert sorted(below(findings, diagnoses[0])) == ["RUN904", "RUN905"]
 
@@ -149,7 +155,9 @@ def test_two_rules_that_explain_each_other_by_topic_lose_nothing(judge):
 
 def test_every_finding_is_in_the_report_once(judge):
     cause = ("RUN901", "disk-full", {"explains": [{"id": "RUN902"}]})
-    logs = {f"worker_{n}.log": [ms("peer-timeout", 5 + n), ms("worker-exit", 9)] for n in range(4)} | {"a.log": [ms("disk-full", 1)]}
+    logs = {f"worker_{n}.log": [ms("peer-timeout", 5 + n), ms("worker-exit", 9)] for n in range(4)} | {
+        "a.log": [ms("disk-full", 1)]
+    }
     findings, diagnoses = judge([cause, SYMPTOM, WRAPPER], logs)
     told = [i for d in diagnoses for i in d.consequences]
     assert len(told) == len(set(told))
@@ -215,11 +223,20 @@ def test_a_recovered_unknown_traceback_is_no_failure(judge):
 @pytest.mark.parametrize(
     ("name", "rank"),
     [
-        ("msrun_log/worker_12.log", 12), ("worker-3.log", 3), ("output/log/rank_3/info.log", 3), ("rank_0", 0), ("a/rank7.log", 7),
-        ("a.log", None), ("scheduler.log", None), ("plog-20411_20260318090003114.log", None), ("rank_table_8pcs.json", None),
-        ("x/rank_1/y/rank_2/z.log", 2), ("run.zip!msrun_log/worker_4.log", 4), ("frank_3x.log", None),
+        ("msrun_log/worker_12.log", 12),
+        ("worker-3.log", 3),
+        ("output/log/rank_3/info.log", 3),
+        ("rank_0", 0),
+        ("a/rank7.log", 7),
+        ("a.log", None),
+        ("scheduler.log", None),
+        ("plog-20411_20260318090003114.log", None),
+        ("rank_table_8pcs.json", None),
+        ("x/rank_1/y/rank_2/z.log", 2),
+        ("run.zip!msrun_log/worker_4.log", 4),
+        ("frank_3x.log", None),
     ],
-)  # fmt: skip
+)
 def test_a_name_tells_the_rank(name, rank):
     assert rank_in_name(name) == rank
 
@@ -247,7 +264,9 @@ def test_the_rank_of_a_finding_is_known(judge, name, lines, rank):
 def test_a_plog_belongs_to_the_rank_of_the_worker_with_its_pid(judge):
     logs = {
         "worker_2.log": [ms("hello", 0, "INFO", pid=20411), ms("peer-timeout", 9, pid=20411)],
-        "plog/plog-20411_20260318090003114.log": [f"[ERROR] RUNTIME(20411,python):{CLOCK.format(0, 5)} [a.cc:1]disk-full"],
+        "plog/plog-20411_20260318090003114.log": [
+            f"[ERROR] RUNTIME(20411,python):{CLOCK.format(0, 5)} [a.cc:1]disk-full"
+        ],
     }
     findings, diagnoses = judge([ROOT, SYMPTOM], logs)
     assert {f.id: f.place.rank for f in findings} == {"RUN901": 2, "RUN902": 2}
@@ -263,7 +282,11 @@ def test_one_rule_on_many_ranks_is_one_diagnosis(judge):
 
 
 def test_the_rank_that_failed_first_heads_the_report(judge):
-    logs = {"worker_0.log": [ms("disk-full", 30)], "worker_1.log": [ms("bad-shape", 10)], "worker_2.log": [ms("peer-timeout", 5)]}
+    logs = {
+        "worker_0.log": [ms("disk-full", 30)],
+        "worker_1.log": [ms("bad-shape", 10)],
+        "worker_2.log": [ms("peer-timeout", 5)],
+    }
     _, diagnoses = judge([ROOT, OTHER, SYMPTOM], logs)
     assert heads(diagnoses)[0] == "RUN904"
     assert diagnoses[0].place.rank == 1
@@ -347,7 +370,8 @@ FOR_NEW = ("RUN901", "disk-full", {"applies_to": {"mindspore": ">=2.3,<2.8"}, "c
 
 
 @pytest.mark.parametrize(
-    ("version", "fires", "confidence"), [("2.5.0", True, "certain"), ("2.2.14", False, None), ("2.8.0", False, None), (None, True, "likely")]
+    ("version", "fires", "confidence"),
+    [("2.5.0", True, "certain"), ("2.2.14", False, None), ("2.8.0", False, None), (None, True, "likely")],
 )
 def test_a_rule_speaks_of_its_versions_only(judge, version, fires, confidence):
     facts = {"version.mindspore": version} if version else {}

@@ -114,7 +114,9 @@ def test_every_rule_renders_in_a_report(base, matcher, lang):
         assert own.title[lang].strip()
         for diagnosis in diagnoses:
             assert diagnosis.cause[lang].strip() and diagnosis.next[lang].strip()
-        assert not re.search(r"\{[a-z_0-9]+\??\}", " ".join(d.title[lang] + d.cause[lang] + d.next[lang] for d in diagnoses)), rule.id
+        assert not re.search(
+            r"\{[a-z_0-9]+\??\}", " ".join(d.title[lang] + d.cause[lang] + d.next[lang] for d in diagnoses)
+        ), rule.id
         assert text.strip()
 
 

@@ -18,7 +18,7 @@ LADDERS = [
     ["23.0.3", "23.0.6", "24.1.rc1", "24.1.rc2", "24.1.rc2.b030", "24.1.rc3", "24.1.0", "24.1.0.3", "25.0.rc1"],
     ["1.0", "1.0.post1", "1.0.1"],
     ["8.2.RC1", "8.3.RC1.alpha003", "8.3.RC1", "8.3.RC2", "8.5.0"],
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("ladder", LADDERS, ids=lambda ladder: ladder[-1])
@@ -30,9 +30,16 @@ def test_versions_rise_as_the_vendor_releases_them(ladder):
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("8.0", "8.0.0"), ("v2.3.1", "2.3.1"), ("8.0.RC1", "8.0.rc1"), ("2.3", "2.3.0"), ("2.4.0+cpu", "2.4.0"),
-     ("8.0.RC1.alpha003", "8.0.rc1.alpha3"), (" 2.3.0 ", "2.3.0")],
-)  # fmt: skip
+    [
+        ("8.0", "8.0.0"),
+        ("v2.3.1", "2.3.1"),
+        ("8.0.RC1", "8.0.rc1"),
+        ("2.3", "2.3.0"),
+        ("2.4.0+cpu", "2.4.0"),
+        ("8.0.RC1.alpha003", "8.0.rc1.alpha3"),
+        (" 2.3.0 ", "2.3.0"),
+    ],
+)
 def test_spellings_of_one_version_are_equal(one, other):
     assert AscendVersion(one) == AscendVersion(other)
     assert hash(AscendVersion(one)) == hash(AscendVersion(other))
@@ -49,9 +56,14 @@ def test_a_version_is_not_equal_to_a_text():
 
 
 @given(
-    st.lists(st.tuples(st.lists(st.integers(0, 30), min_size=1, max_size=4), st.sampled_from(["", "rc1", "alpha2", "beta1"])),
-             min_size=3, max_size=3)
-)  # fmt: skip
+    st.lists(
+        st.tuples(
+            st.lists(st.integers(0, 30), min_size=1, max_size=4), st.sampled_from(["", "rc1", "alpha2", "beta1"])
+        ),
+        min_size=3,
+        max_size=3,
+    )
+)
 def test_the_order_is_total_and_transitive(parts):
     a, b, c = sorted(AscendVersion(".".join(map(str, numbers)) + stage) for numbers, stage in parts)
     assert a <= b <= c and a <= c

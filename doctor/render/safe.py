@@ -37,7 +37,8 @@ _SECRETS = (
 
 
 _HINTS = (
-    "://", "hf_", "gh", "sk-", "akia", "glpat", "xox", "eyj", "auth", "pass", "secret", "key", "token", "credential",
+    "://", "hf_", "gh", "github_pat", "sk-", "akia", "glpat", "xox", "eyj", "auth", "pass", "secret", "key", "token",
+    "credential",
 )  # fmt: skip
 """A text without any of these holds no secret that the patterns know."""
 

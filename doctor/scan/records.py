@@ -96,7 +96,9 @@ def decode(raw: bytes) -> str:
     except UnicodeDecodeError:
         try:
             return raw.decode("gb18030")
-        except UnicodeDecodeError:
+        except UnicodeDecodeError as error:
+            if error.start and error.start >= len(raw) - 3:
+                return raw[: error.start].decode("gb18030")  # cut within a character
             return raw.decode("utf-8", "replace")
 
 
@@ -253,19 +255,16 @@ def rank_in_name(name: str) -> int | None:
     return None
 
 
-def whole_characters(piece: bytes) -> bytes:
-    """A piece cut out of a longer line, without the halves of UTF-8 characters at its ends."""
+def whole_characters(piece: bytes, *, front: bool = False) -> bytes:
+    """A piece cut out of a longer line, without the halves of UTF-8 characters at its end (and at its ``front``); a
+    piece in another encoding is left as it is."""
     first = 0
-    while first < min(3, len(piece)) and piece[first] & 0xC0 == 0x80:
+    while front and first < min(3, len(piece)) and piece[first] & 0xC0 == 0x80:
         first += 1
-    last = len(piece)
-    for back in range(1, min(4, len(piece)) + 1):
-        byte = piece[-back]
-        if byte & 0xC0 == 0xC0:
-            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            if needed > back:
-                last = len(piece) - back
-            break
-        if byte < 0x80:
-            break
-    return piece[first:last]
+    try:
+        piece[first:].decode()
+    except UnicodeDecodeError as error:
+        if first + error.start < len(piece) - 3 or error.reason != "unexpected end of data":
+            return piece
+        return piece[first : first + error.start]
+    return piece[first:]

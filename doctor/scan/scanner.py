@@ -26,6 +26,8 @@ KEEP_FIRST = 6
 got over it."""
 JUDGE_AT_MOST = 2000
 """Occurrences of a rule judged in a source; behind that they are only the same thing again."""
+READ_UNITS = 1000
+"""Records or neighbourhoods read for a rule in a source."""
 BLOCK_LINES = 200
 BLOCK_BYTES = 24 << 10
 CONTEXT = 2
@@ -235,7 +237,7 @@ _ESC = lazy_bytes(rb"\x1b\[[0-?]{0,40}[ -/]{0,4}[@-~]")
 _ESC_CUT = lazy_bytes(rb"\x1b(\[[0-?]{0,40}[ -/]{0,4})?$")
 _CODE = lazy(
     r"\b([EW][A-Z0-9]\d{4})(?=:|\[PID|\):)"
-    r"|(?i:(?:ret|ret_?code|error ?code|err_?code|error_code|error)(?: is)?[ =:\[(]{1,3})"
+    r"|(?i:(?:ret|ret_?code|error ?code|err_?code|error_code|error|failure|errno)(?: is)?[ =:\[(]{1,3})"
     r"(0x[0-9a-fA-F]{6,8}|[1-5]\d{5})\b|\b((?:ACL_ERROR|DRV_ERROR|HCCL_E|RT_ERROR)_[A-Z][A-Z0-9_]{2,50})\b"
 )
 _RANK_ID = lazy(r"(?:Global rank id|This node \d+ rank id|\brank id): ?(\d{1,6})")
@@ -369,6 +371,7 @@ class Scanner:
         self._times: list[float | None] = [None, None]
         self._head = b""
         self._block_seen: dict[str, int] = {}
+        self._units_read: dict[str, int] = {}
         self._headless: tuple[int, records.Head | None] = (-1, None)  # a line without a head, and its record's
         self._memo: dict[bytes | tuple[bytes, str], _Judged | None] = {}
         self._late: dict[str, _Late] = {}  # the newest hit of a rule that was not kept in full
@@ -502,12 +505,12 @@ class Scanner:
             if end > limit:
                 break
             done += 1
-            if end - 1 >= line_stop:
+            if end - 1 > line_stop:  # the newline itself belongs to its line
                 if anchors:
                     self._line(start, line_stop, anchors)
                     anchors = {}
                 start = window.line_start(end - 1)
-                line_stop = max(window.line_end(end - 1), end)
+                line_stop = window.line_end(end - 1)
                 if line_stop >= limit and not final and line_stop - start < CHUNK:
                     done -= 1
                     break
@@ -517,8 +520,7 @@ class Scanner:
             self._line(start, line_stop, anchors)
         del waiting[:done]
         if self._late_at:
-            self._steps_before(self._late_at)
-            self._late_at = 0
+            self._settle_late()
         self._count_steps(limit)
 
     # ------------------------------------------------------------------ steps
@@ -535,7 +537,17 @@ class Scanner:
         """A hit that is only counted. The newest of a chunk stands for all of them when steps are counted: a run that
         fails on every other line would else be searched for steps after each."""
         self._late_at = start
-        return _Late(self._line_of(start), self._steps, raw)
+        return _Late(self._line_of(start), -1, raw)
+
+    def _settle_late(self) -> None:
+        steps = self._steps_before(self._late_at)
+        self._late_at = 0
+        for rule, late in self._late.items():
+            if late.steps < 0:
+                self._late[rule] = late._replace(steps=steps)
+        for key, late in self._late_errors.items():
+            if late.steps < 0:
+                self._late_errors[key] = late._replace(steps=steps)
 
     def _count_steps(self, upto: int) -> None:
         """Go on counting training lines up to an offset, while some failure waits for its answer."""
@@ -656,10 +668,14 @@ class Scanner:
                 continue
             if (log.lines or log.seconds) and not self._any_on_line(log, numbers, text):
                 continue
+            if log.unit != "line" or log.lines or log.seconds:
+                alone = False
+                # a record or neighbourhood is dear to read; a thousand of them tell enough
+                self._units_read[rule.id] = self._units_read.get(rule.id, 0) + 1
+                if self._units_read[rule.id] > READ_UNITS:
+                    continue
             unit = self._unit(log, line, units)
             found = self._confirm(log, numbers, text, unit)
-            if unit is not None:
-                alone = False
             if found is None:
                 continue
             args, at = found
@@ -911,13 +927,13 @@ def _pieces(raw: bytes, start: int, anchors: dict[int, int]) -> Iterator[tuple[b
         right = len(raw) if right < 0 else right
         left, right = max(left, at - reach), min(right, at + reach)
         if own and (left >= high or right - low > records.MAX_LINE):
-            yield records.whole_characters(raw[low:high]), own
+            yield records.whole_characters(raw[low:high], front=low > 0), own
             own, low = {}, -1
         low = left if low < 0 else min(low, left)
         high = max(high, right) if own else right
         own[aid] = end
     if own:
-        yield records.whole_characters(raw[low:high]), own
+        yield records.whole_characters(raw[low:high], front=low > 0), own
 
 
 def _spellings(code: str) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from doctor.scan.anchors import (
     encodings,
     required_literals,
     telling,
-)  # fmt: skip
+)
 
 
 def holds_one(text, anchors):
@@ -83,7 +83,9 @@ def test_no_anchor_of_the_shipped_rules_is_a_word_of_healthy_lines(base):
 WORD = st.text("abcdefgxyz ", min_size=1, max_size=9)
 ATOM = st.one_of(
     WORD.map(re.escape),
-    st.sampled_from([r"\d+", r"\w{1,5}", ".{0,9}", "[^,]{1,9}", r"\s", "[ab]", "[a-c]", "x?", r"\b", "^", "$", ".", r"\d{2}"]),
+    st.sampled_from(
+        [r"\d+", r"\w{1,5}", ".{0,9}", "[^,]{1,9}", r"\s", "[ab]", "[a-c]", "x?", r"\b", "^", "$", ".", r"\d{2}"]
+    ),
 )
 
 

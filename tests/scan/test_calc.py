@@ -13,16 +13,33 @@ from doctor.scan.calc import holds, names_in, number
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("42", 42), ("-3", -3), ("+3", 3), (".5", 0.5), ("4e-5", 4e-5), ("1E3", 1000), ("1_000", 1000), (" 7 ", 7),
-        ("5.", 5), ("22.00 MiB", 22 * 2**20), ("22MB", 22 * 2**20), ("1.5 GiB", 1.5 * 2**30), ("64G", 64 * 2**30),
-        ("1 tib", 2**40), ("3K", 3072), ("6442450944 bytes", 6442450944), ("0 B", 0), ("2 kb", 2048),
+        ("42", 42),
+        ("-3", -3),
+        ("+3", 3),
+        (".5", 0.5),
+        ("4e-5", 4e-5),
+        ("1E3", 1000),
+        ("1_000", 1000),
+        (" 7 ", 7),
+        ("5.", 5),
+        ("22.00 MiB", 22 * 2**20),
+        ("22MB", 22 * 2**20),
+        ("1.5 GiB", 1.5 * 2**30),
+        ("64G", 64 * 2**30),
+        ("1 tib", 2**40),
+        ("3K", 3072),
+        ("6442450944 bytes", 6442450944),
+        ("0 B", 0),
+        ("2 kb", 2048),
     ],
-)  # fmt: skip
+)
 def test_numbers_and_sizes_are_read(text, value):
     assert number(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "none", "nan", "inf", "12 apples", "0x10", "1.2.3", "--1", "1,024", "GiB", "１２x"])
+@pytest.mark.parametrize(
+    "text", ["", "none", "nan", "inf", "12 apples", "0x10", "1.2.3", "--1", "1,024", "GiB", "１２x"]
+)
 def test_other_text_is_no_number(text):
     assert number(text) is None
 
@@ -37,10 +54,16 @@ def test_every_printed_float_is_read_back(value):
     [
         ("a > b", {"a": "2", "b": "1"}, True),
         ("a > b", {"a": "1", "b": "2"}, False),
-        ("reserved - allocated > 0.1 * total and reserved > tried",
-         {"reserved": "28 GiB", "allocated": "20 GiB", "total": "32 GiB", "tried": "2 GiB"}, True),
-        ("reserved - allocated > 0.1 * total and reserved > tried",
-         {"reserved": "28 GiB", "allocated": "27 GiB", "total": "32 GiB", "tried": "2 GiB"}, False),
+        (
+            "reserved - allocated > 0.1 * total and reserved > tried",
+            {"reserved": "28 GiB", "allocated": "20 GiB", "total": "32 GiB", "tried": "2 GiB"},
+            True,
+        ),
+        (
+            "reserved - allocated > 0.1 * total and reserved > tried",
+            {"reserved": "28 GiB", "allocated": "27 GiB", "total": "32 GiB", "tried": "2 GiB"},
+            False,
+        ),
         ("not a < b or c == 3", {"a": "1", "b": "2", "c": "3"}, True),
         ("1 < a < 3", {"a": "2"}, True),
         ("1 < a < 3", {"a": "3"}, False),
@@ -49,14 +72,20 @@ def test_every_printed_float_is_read_back(value):
         ("a != b", {"a": "1 KiB", "b": "1024"}, False),
         ("a", {"a": "0"}, False),
     ],
-)  # fmt: skip
+)
 def test_conditions_hold_or_do_not(source, args, truth):
     assert holds(source, args) is truth
 
 
 @pytest.mark.parametrize(
     ("source", "args"),
-    [("a > 1", {}), ("a > 1", {"a": ""}), ("a > 1", {"a": "many"}), ("1 / a > 1", {"a": "0"}), ("a < " + "9" * 350, {"a": "1"})],
+    [
+        ("a > 1", {}),
+        ("a > 1", {"a": ""}),
+        ("a > 1", {"a": "many"}),
+        ("1 / a > 1", {"a": "0"}),
+        ("a < " + "9" * 350, {"a": "1"}),
+    ],
 )
 def test_what_cannot_be_computed_is_neither_true_nor_false(source, args):
     assert holds(source, args) is None
@@ -71,11 +100,33 @@ def test_arithmetic_agrees_with_python(a, b, c):
 @pytest.mark.parametrize(
     "source",
     [
-        "", "a >", "a b", "a = 1", "f(a)", "a.b", "a[0]", "__import__('os')", "lambda: 1", "[a]", "'x'", "a ** 9", "a % 2",
-        "True", "None", "a if b else c", "a; b", "(a := 1)", "a in b", "1j", "x" * 500, "(" * 150 + "a" + ")" * 150 + "(" * 99,
-        "~a", "f'{a}'", "a\0",
+        "",
+        "a >",
+        "a b",
+        "a = 1",
+        "f(a)",
+        "a.b",
+        "a[0]",
+        "__import__('os')",
+        "lambda: 1",
+        "[a]",
+        "'x'",
+        "a ** 9",
+        "a % 2",
+        "True",
+        "None",
+        "a if b else c",
+        "a; b",
+        "(a := 1)",
+        "a in b",
+        "1j",
+        "x" * 500,
+        "(" * 150 + "a" + ")" * 150 + "(" * 99,
+        "~a",
+        "f'{a}'",
+        "a\0",
     ],
-)  # fmt: skip
+)
 def test_everything_else_of_python_is_refused(source):
     with pytest.raises(ValueError, match="calc|null"):
         names_in(source)

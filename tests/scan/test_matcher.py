@@ -44,7 +44,17 @@ PIECE = st.one_of(
     st.sampled_from(EXAMPLES).map(lambda t: t.encode("gb18030", "replace")),
     st.sampled_from(HEALTHY),
     st.binary(max_size=40),
-    st.sampled_from([b"", b"\0\0\0\0", b"\x1b[31m", b"  6%|#  | 6/100 [00:02<00:08]\r", b"\xff\xfe", "集合通信".encode(), b"[ERROR] "]),
+    st.sampled_from(
+        [
+            b"",
+            b"\0\0\0\0",
+            b"\x1b[31m",
+            b"  6%|#  | 6/100 [00:02<00:08]\r",
+            b"\xff\xfe",
+            "集合通信".encode(),
+            b"[ERROR] ",
+        ]
+    ),
 )
 JOINT = st.sampled_from([b"\n", b"\n", b"\n", b"\r\n", b"\r", b" ", b"\n\n"])
 LOG = st.lists(st.tuples(PIECE, JOINT), min_size=1, max_size=14).map(lambda parts: b"".join(a + b for a, b in parts))
@@ -108,14 +118,23 @@ def new_matcher(tmp_path_factory, rules_in, make_rule):
     folder = rules_in(tmp_path_factory.mktemp("traps"))
     folder.put(
         make_rule("RUN901", "ZEBRA-CROSSING"),
-        make_rule("RUN902", {"any": [{"regex": r"\b(?:qx|qy)\d{2}-\d{3}$"}]},
-                  tests={"hit": [{"log": "qx12-345"}], "miss": [{"log": "a"}, {"log": "b"}]}),
+        make_rule(
+            "RUN902",
+            {"any": [{"regex": r"\b(?:qx|qy)\d{2}-\d{3}$"}]},
+            tests={"hit": [{"log": "qx12-345"}], "miss": [{"log": "a"}, {"log": "b"}]},
+        ),
         make_rule("RUN903", {"any": [{"literal": "斑马线失败"}]}),
-        make_rule("RUN904", {"any": [{"regex": r"\b(?:qa|qb)size (?P<n>\d+)"}]},
-                  tests={"hit": [{"log": "qasize 1"}], "miss": [{"log": "a"}, {"log": "b"}]}),
-        make_rule("RUN905", {"any": [{"regex": r"(?i)yak-shaving of (?P<who>\w+)"}]},
-                  tests={"hit": [{"log": "YAK-Shaving of me"}], "miss": [{"log": "a"}, {"log": "b"}]}),
-    )  # fmt: skip
+        make_rule(
+            "RUN904",
+            {"any": [{"regex": r"\b(?:qa|qb)size (?P<n>\d+)"}]},
+            tests={"hit": [{"log": "qasize 1"}], "miss": [{"log": "a"}, {"log": "b"}]},
+        ),
+        make_rule(
+            "RUN905",
+            {"any": [{"regex": r"(?i)yak-shaving of (?P<who>\w+)"}]},
+            tests={"hit": [{"log": "YAK-Shaving of me"}], "miss": [{"log": "a"}, {"log": "b"}]},
+        ),
+    )
     base = load(str(folder.folder))
     assert not base.problems and len(base) == 5
     made = {}
@@ -247,9 +266,13 @@ def test_a_damaged_database_in_the_cache_is_built_again(rules, make_rule, damage
     [name] = [n for n in os.listdir(cache.folder()) if n.startswith("hs-")]
     good = cache.read(name)
     bad = {
-        "cut": good[: len(good) // 2], "garbage": os.urandom(len(good)), "zeroes": bytes(len(good)), "empty": b"",
-        "flipped": good[:200] + bytes([good[200] ^ 0xFF]) + good[201:], "other file": b'{"a": 1}\n',
-    }[damage]  # fmt: skip
+        "cut": good[: len(good) // 2],
+        "garbage": os.urandom(len(good)),
+        "zeroes": bytes(len(good)),
+        "empty": b"",
+        "flipped": good[:200] + bytes([good[200] ^ 0xFF]) + good[201:],
+        "other file": b'{"a": 1}\n',
+    }[damage]
     if damage == "flipped":
         with open(os.path.join(cache.folder(), name), "rb+") as file:
             file.seek(204)

@@ -22,68 +22,169 @@ HEADS = {
     "MindSpore C++": (
         "[WARNING] COMMON(6137,7fa0c6eca2c0,python):2026-11-29-11:26:42.736.904 [mindspore/ccsrc/utils/comm_manager.cc:82] "
         "GetInstance] CommManager instance for CPU not found",
-        "WARNING", 6137, utc(2026, 11, 29, 11, 26, 42, 736), None, None),
+        "WARNING",
+        6137,
+        utc(2026, 11, 29, 11, 26, 42, 736),
+        None,
+        None,
+    ),
     "MindSpore C++, no blank": (
         "[CRITICAL]ANALYZER(7,7f,python):2026-01-02-03:04:05.000.001 [a.cc:1] F] text",
-        "CRITICAL", 7, utc(2026, 1, 2, 3, 4, 5), None, None),
+        "CRITICAL",
+        7,
+        utc(2026, 1, 2, 3, 4, 5),
+        None,
+        None,
+    ),
     "MindSpore Python": (
         "[ERROR] ME(11955:139919087743680,MainProcess):2026-11-29-11:31:43.150.000 [mindspore/parallel/cluster/_api.py:365] "
         "Worker process 12133 exit with exception. Error code: 1.",
-        "ERROR", 11955, utc(2026, 11, 29, 11, 31, 43, 150), None, None),
+        "ERROR",
+        11955,
+        utc(2026, 11, 29, 11, 31, 43, 150),
+        None,
+        None,
+    ),
     "MindSpore Python, fractions not padded": (
         "[ERROR] ME(14915:140478077956800,MainProcess):2026-11-29-11:33:58.400.00 [mindspore/_api.py:365] Worker",
-        "ERROR", 14915, utc(2026, 11, 29, 11, 33, 58, 400), None, None),
+        "ERROR",
+        14915,
+        utc(2026, 11, 29, 11, 33, 58, 400),
+        None,
+        None,
+    ),
     "MindSpore Python, one digit": (
         "[WARNING] ME(1:2,SpawnProcess-1):2026-11-29-11:33:58.800.0 [a.py:1] text",
-        "WARNING", 1, utc(2026, 11, 29, 11, 33, 58, 800), None, None),
+        "WARNING",
+        1,
+        utc(2026, 11, 29, 11, 33, 58, 800),
+        None,
+        None,
+    ),
     "MindSpore VLOG": (
         "[V20000] RUNTIME_FRAMEWORK(2570,7f58a9c56b80,python):2026-11-29-10:52:43.010.063 [mindspore/x.cc:82] Func] text",
-        "INFO", 2570, utc(2026, 11, 29, 10, 52, 43, 10), None, None),
+        "INFO",
+        2570,
+        utc(2026, 11, 29, 10, 52, 43, 10),
+        None,
+        None,
+    ),
     "CANN plog": (
         "[ERROR] HCCL(17528,python3):2026-03-18-10:33:52.113.403 [hccl_socket_manager.cc:797] [18744][Wait]"
         "[LinkEstablish]wait socket establish timeout, role[1] rank[1] timeout[120 s]",
-        "ERROR", 17528, utc(2026, 3, 18, 10, 33, 52, 113), None, None),
+        "ERROR",
+        17528,
+        utc(2026, 3, 18, 10, 33, 52, 113),
+        None,
+        None,
+    ),
     "CANN plog event": (
         "[EVENT] DRV(1,python):2024-01-01-10:00:00.000.000 [x.c:1][devmm] DEV_MEM dev2 mem stats(Bytes): module_name=APP",
-        "EVENT", 1, utc(2024, 1, 1, 10, 0, 0), None, None),
+        "EVENT",
+        1,
+        utc(2024, 1, 1, 10, 0, 0),
+        None,
+        None,
+    ),
     "CANN plog without a pid": (
         "[INFO] TDT(-1,null):2024-02-29-23:59:59.999.999 [x.cpp:1]text",
-        "INFO", -1, utc(2024, 2, 29, 23, 59, 59, 999), None, None),
+        "INFO",
+        -1,
+        utc(2024, 2, 29, 23, 59, 59, 999),
+        None,
+        None,
+    ),
     "torch_npu": (
         "[ERROR] 2025-04-08-18:07:20 (PID:1292363, Device:1, RankID:3) ERR01100 OPS call acl api failed",
-        "ERROR", 1292363, utc(2025, 4, 8, 18, 7, 20), 3, 1),
+        "ERROR",
+        1292363,
+        utc(2025, 4, 8, 18, 7, 20),
+        3,
+        1,
+    ),
     "torch_npu without a rank": (
         "[W] 2025-04-08-18:07:20 (PID:9, Device:-1, RankID:-1) ERR99999 text",
-        "WARNING", 9, utc(2025, 4, 8, 18, 7, 20), None, None),
+        "WARNING",
+        9,
+        utc(2025, 4, 8, 18, 7, 20),
+        None,
+        None,
+    ),
     "mindformers on the screen": (
         "2025-04-07 15:34:27,308 - [mindformers/core/callback/callback.py:529] - INFO - { Epoch:[  1/  2]",
-        "INFO", None, utc(2025, 4, 7, 15, 34, 27, 308), None, None),
+        "INFO",
+        None,
+        utc(2025, 4, 7, 15, 34, 27, 308),
+        None,
+        None,
+    ),
     "mindformers with a name": (
         "2024-05-08 10:00:00,123 - mindformers[mindformers/core/callback/callback.py:333] - ERROR - text",
-        "ERROR", None, utc(2024, 5, 8, 10, 0, 0, 123), None, None),
+        "ERROR",
+        None,
+        utc(2024, 5, 8, 10, 0, 0, 123),
+        None,
+        None,
+    ),
     "mindformers in a file": (
         "[WARNING] 2025-04-07 15:34:27,308 [mindformers/core/callback/callback.py:529] print_output_info: text",
-        "WARNING", None, utc(2025, 4, 7, 15, 34, 27, 308), None, None),
+        "WARNING",
+        None,
+        utc(2025, 4, 7, 15, 34, 27, 308),
+        None,
+        None,
+    ),
     "PaddleNLP and mindnlp": (
         "[2022-11-23 09:46:28,799] [    INFO] - global step 2000, loss: 8.075826",
-        "INFO", None, utc(2022, 11, 23, 9, 46, 28, 799), None, None),
+        "INFO",
+        None,
+        utc(2022, 11, 23, 9, 46, 28, 799),
+        None,
+        None,
+    ),
     "DeepSpeed": (
         "[2024-05-30 13:24:58,287] [WARNING] [real_accelerator.py:191:get_accelerator] text",
-        "WARNING", None, utc(2024, 5, 30, 13, 24, 58, 287), None, None),
+        "WARNING",
+        None,
+        utc(2024, 5, 30, 13, 24, 58, 287),
+        None,
+        None,
+    ),
     "transformers": (
         "[INFO|trainer.py:2100] 2024-05-30 13:24:58,287 >> ***** Running training *****",
-        "INFO", None, utc(2024, 5, 30, 13, 24, 58, 287), None, None),
+        "INFO",
+        None,
+        utc(2024, 5, 30, 13, 24, 58, 287),
+        None,
+        None,
+    ),
     "torch glog": (
-        "W0520 09:20:36.761000 281473 torch/distributed/run.py:779] text", "WARNING", None, None, None, None),
+        "W0520 09:20:36.761000 281473 torch/distributed/run.py:779] text",
+        "WARNING",
+        None,
+        None,
+        None,
+        None,
+    ),
     "torch glog in brackets": ("[E ProcessGroupHCCL.cpp:828] text", "ERROR", None, None, None, None),
     "Python logging": ("ERROR:root:it broke", "ERROR", None, None, None, None),
     "loguru": (
         "2024-05-30 13:24:58.287 | ERROR    | a.b:main:12 - text",
-        "ERROR", None, utc(2024, 5, 30, 13, 24, 58, 287), None, None),
+        "ERROR",
+        None,
+        utc(2024, 5, 30, 13, 24, 58, 287),
+        None,
+        None,
+    ),
     "a time and nothing else": (
         "[2025-06-22 14:47:00] iteration       10/    5000 | consumed samples: 640 |",
-        "", None, utc(2025, 6, 22, 14, 47, 0), None, None),
-}  # fmt: skip
+        "",
+        None,
+        utc(2025, 6, 22, 14, 47, 0),
+        None,
+        None,
+    ),
+}
 
 
 @pytest.mark.parametrize("name", HEADS)
@@ -95,11 +196,23 @@ def test_level_pid_time_rank_and_device_of_each_dialect_are_read(name):
     assert head.seconds == (pytest.approx(seconds, abs=1e-6) if seconds is not None else None)
 
 
-@pytest.mark.parametrize("line", [
-    "", " indented", "\tindented", "Traceback (most recent call last):", "RuntimeError: x", "plain words",
-    "{'loss': 1.6693, 'learning_rate': 0.0001977758764447498, 'epoch': 0.23}", "iter 10: loss 3.2101", "[1, 2, 3]",
-    "- C++ Call Stack: (For framework developers)", "# 0 In file /home/a/b.py:10, 34~58", "[ERROR] text without a head",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        " indented",
+        "\tindented",
+        "Traceback (most recent call last):",
+        "RuntimeError: x",
+        "plain words",
+        "{'loss': 1.6693, 'learning_rate': 0.0001977758764447498, 'epoch': 0.23}",
+        "iter 10: loss 3.2101",
+        "[1, 2, 3]",
+        "- C++ Call Stack: (For framework developers)",
+        "# 0 In file /home/a/b.py:10, 34~58",
+        "[ERROR] text without a head",
+    ],
+)
 def test_a_line_without_a_head_continues_a_record(line):
     assert head_of(line) is None
 
@@ -130,7 +243,7 @@ def test_a_vllm_head_gives_its_level_and_is_taken_off():
         ("(W pid=7) [rank3]: a.log:5:RuntimeError: x", "RuntimeError: x", 3, 7, "a.log"),
         ("RuntimeError: x", "RuntimeError: x", None, None, None),
     ],
-)  # fmt: skip
+)
 def test_prefixes_of_launchers_grep_and_containers_are_taken_off(line, text, rank, pid, file):
     assert strip(line)[:4] == (text, rank, pid, file)
 
@@ -162,7 +275,10 @@ def test_time_stamps_are_exact_to_the_millisecond(stamp, expected):
     assert seconds_of(stamp) == pytest.approx(expected, abs=0.0006)
 
 
-@pytest.mark.parametrize("stamp", ["", "11:31:43", "2026-13-01 00:00:00", "2026-01-32 00:00:00", "2026-01-01 24:00:00", "2026-00-01 00:00:00"])
+@pytest.mark.parametrize(
+    "stamp",
+    ["", "11:31:43", "2026-13-01 00:00:00", "2026-01-32 00:00:00", "2026-01-01 24:00:00", "2026-00-01 00:00:00"],
+)
 def test_an_impossible_time_is_no_time(stamp):
     assert seconds_of(stamp) is None
 
@@ -200,9 +316,13 @@ def test_a_cann_head_tells_the_time():
 
 @pytest.mark.parametrize(
     ("line", "begins"),
-    [("Traceback (most recent call last):", True), ("  Traceback (most recent call last):", True),
-     ("TraceBack (most recent call last):", False), ("see the Traceback (most recent call last):", False)],
-)  # fmt: skip
+    [
+        ("Traceback (most recent call last):", True),
+        ("  Traceback (most recent call last):", True),
+        ("TraceBack (most recent call last):", False),
+        ("see the Traceback (most recent call last):", False),
+    ],
+)
 def test_pythons_traceback_is_not_canns(line, begins):
     assert is_traceback(line) is begins
 
@@ -243,9 +363,21 @@ def test_no_bytes_break_the_reading_of_a_line(raw):
 
 @pytest.mark.parametrize(
     "line",
-    ["[" * 4096, "2026-11-29 11:31:43 " + "- [" * 1360, "a.log:" * 680, "> " * 2048, "(a pid=1) " * 409, "\x1b]" + "x" * 4000,
-     "[INFO|" + "x" * 4000, "[ERROR] M(1," + "x" * 4000, "EI0006" * 600, "A" + "." * 4000 + ": [", "1" * 4000 + ":[", " " * 4096],
-)  # fmt: skip
+    [
+        "[" * 4096,
+        "2026-11-29 11:31:43 " + "- [" * 1360,
+        "a.log:" * 680,
+        "> " * 2048,
+        "(a pid=1) " * 409,
+        "\x1b]" + "x" * 4000,
+        "[INFO|" + "x" * 4000,
+        "[ERROR] M(1," + "x" * 4000,
+        "EI0006" * 600,
+        "A" + "." * 4000 + ": [",
+        "1" * 4000 + ":[",
+        " " * 4096,
+    ],
+)
 def test_hostile_lines_are_read_in_linear_time(line):
     began = time.process_time()
     for _ in range(50):
