@@ -231,7 +231,9 @@ def _bad_scalar(node: yaml.Node | None) -> int:
     return next((line for line in map(_bad_scalar, children) if line > 1), 1)
 
 
-def _refuse_double_keys(path: str, node: yaml.Node | None) -> None:
+def _refuse_double_keys(path: str, node: yaml.Node | None, depth: int = 0) -> None:
+    if depth > 40:  # also an anchor that holds itself
+        raise RuleError(path, node.start_mark.line + 1 if node else 1, "is nested too deeply")
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
@@ -240,10 +242,10 @@ def _refuse_double_keys(path: str, node: yaml.Node | None) -> None:
             if key.value in seen:
                 raise RuleError(path, key.start_mark.line + 1, f"key {key.value!r} stands twice")
             seen.add(key.value)
-            _refuse_double_keys(path, value)
+            _refuse_double_keys(path, value, depth + 1)
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
-            _refuse_double_keys(path, value)
+            _refuse_double_keys(path, value, depth + 1)
 
 
 def read_rule(path: str) -> tuple[RuleS, yaml.Node | None]:

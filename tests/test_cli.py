@@ -613,7 +613,9 @@ def test_a_file_that_is_no_rule_is_named_with_its_line(cli, rules):
 
 
 def test_a_new_rule_is_written_and_passes_its_own_linter_once_filled(cli, rules):
-    line = "[ERROR] HCCL(17528,python3):2026-03-18-10:33:52.113.403 [a.cc:797] wait zebra establish timeout, role[1] timeout[120 s]"
+    line = (
+        "[ERROR] HCCL(17528,python3):2026-03-18-10:33:52.113.403 [a.cc:797] zebra wait timeout, role[1] timeout[120 s]"
+    )
     ran = cli("rules", "new", "RUN", "--from", line, "--dir", rules.folder / "own", "--rules", rules.folder)
     assert ran.code == 0
     path = rules.folder / "own" / "RUN001.yaml"
@@ -732,7 +734,10 @@ def test_a_warm_start_imports_nothing_heavy(process, bad, argv):
 
 
 def test_the_version_is_answered_without_argparse():
-    code = "import sys; sys.argv[1:] = ['--version']; from doctor.__main__ import main; main(); print('argparse' in sys.modules)"
+    code = (
+        "import sys; sys.argv[1:] = ['--version']\n"
+        "from doctor.__main__ import main; main(); print('argparse' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[0].startswith("doctor ") and done.stdout.splitlines()[1] == "False"
 

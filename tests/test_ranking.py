@@ -19,7 +19,8 @@ def ms(text, second=None, level="ERROR", pid=7):
 
 
 def step(n, second=0):
-    return f"2026-03-01 08:{second // 60:02d}:{second % 60:02d},000 - mf[c.py:5] - INFO - {{ Epoch:[ 1/ 1], step:[ {n:4d}/ 99], loss: 1.0"
+    clock = f"2026-03-01 08:{second // 60:02d}:{second % 60:02d},000"
+    return f"{clock} - mf[c.py:5] - INFO - {{ Epoch:[ 1/ 1], step:[ {n:4d}/ 99], loss: 1.0"
 
 
 @pytest.fixture

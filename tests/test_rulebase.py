@@ -497,7 +497,10 @@ def _reachable():
 
 def test_a_cached_start_reads_no_yaml(rules, make_rule):
     rules.put(make_rule("RUN901", "zebra-lost"))
-    code = f"import sys; from doctor.rulebase import load; load({str(rules.folder)!r}); print('yaml' in sys.modules, 'msgspec' in sys.modules)"
+    code = (
+        f"import sys; from doctor.rulebase import load; load({str(rules.folder)!r})\n"
+        "print('yaml' in sys.modules, 'msgspec' in sys.modules)"
+    )
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     runs = [
         subprocess.run(

@@ -62,6 +62,8 @@ def read_source(
         except OSError as error:
             problem = _problem(error)
         data = b"".join(first)
+        if complete and b"\xe2\x80" in data:
+            data = _plain_quotes(data)
         parts = kinds.segments(source.name, data if complete else data[:HEAD], complete=complete)
         names = tuple(dict.fromkeys(p.kind for p in parts))
         judged = any(k in kinds.LOG_KINDS for k in names)
@@ -103,6 +105,16 @@ def read_path(
             return Read(scan_stream(matcher, name, file, cancelled=stop, progress=progress), names, True)
     except OSError as error:
         return Read(Scanner(matcher, name).finish(_problem(error)), ("text",), True)
+
+
+_QUOTES = (("‘", "'"), ("’", "'"), ("“", '"'), ("”", '"'), ("\u00a0", " "), ("\u200b", ""))
+
+
+def _plain_quotes(data: bytes) -> bytes:
+    """A paste out of a blog or chat, whose editor made curly quotes and odd blanks of what the program printed."""
+    for fancy, plain in _QUOTES:
+        data = data.replace(fancy.encode(), plain.encode())
+    return data
 
 
 def _problem(error: OSError) -> tuple[str, str]:

@@ -372,6 +372,7 @@ class Scanner:
         self._head = b""
         self._block_seen: dict[str, int] = {}
         self._units_read: dict[str, int] = {}
+        self._blocks: dict[bool, _Unit] = {}  # the record and the block last read
         self._headless: tuple[int, records.Head | None] = (-1, None)  # a line without a head, and its record's
         self._memo: dict[bytes | tuple[bytes, str], _Judged | None] = {}
         self._late: dict[str, _Late] = {}  # the newest hit of a rule that was not kept in full
@@ -414,6 +415,8 @@ class Scanner:
         limit = self._seen - CHUNK
         if self._waiting and self._waiting[0][0] <= limit:
             self._judge(limit)
+        elif self._steps < self._steps_wanted:
+            self._count_steps(limit)
 
     def finish(self, problem: tuple[str, str] | None = None, cancelled: bool = False) -> Scanned:
         """The end of the source (or of the patience): judge what waits and give the result."""
@@ -878,6 +881,12 @@ class Scanner:
     def _block(self, start: int, stop: int, *, whole: bool) -> _Unit:
         """The record around a line; ``whole``: also the tracebacks and CANN blocks chained to it."""
         window = self._window
+        near_by = self._blocks.get(whole)
+        if near_by is not None:
+            # lines without heads follow each other in one block: read it once
+            n = bisect_right(near_by.lines, start, key=lambda span: span[1]) - 1
+            if n >= 0 and near_by.lines[n][1] == start:
+                return near_by._replace(near=near_by.lines[n][0])
         first = start
         text = records.strip(records.visible(window.slice(start, stop))).text
         if not records.head_of(text) and (whole or not records.is_traceback(text)):
@@ -903,7 +912,8 @@ class Scanner:
             spans.append((used, at, line_end))
             used += len(line) + 1
             at = line_end + 1
-        return _Unit("\n".join(texts), near, tuple(spans) or ((0, start, stop),))
+        unit = self._blocks[whole] = _Unit("\n".join(texts), near, tuple(spans) or ((0, start, stop),))
+        return unit
 
 
 def _far(text: str, head: records.Head | None, seconds: int) -> bool:

@@ -128,7 +128,7 @@ def test_arithmetic_agrees_with_python(a, b, c):
     ],
 )
 def test_everything_else_of_python_is_refused(source):
-    with pytest.raises(ValueError, match="calc|null"):
+    with pytest.raises(ValueError, match=r"calc|null"):
         names_in(source)
 
 

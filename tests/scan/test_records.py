@@ -20,7 +20,7 @@ def utc(year, month, day, hour, minute, second, ms=0):
 # (line, level, pid, time or None, rank, device): one of each dialect, as its own software prints it
 HEADS = {
     "MindSpore C++": (
-        "[WARNING] COMMON(6137,7fa0c6eca2c0,python):2026-11-29-11:26:42.736.904 [mindspore/ccsrc/utils/comm_manager.cc:82] "
+        "[WARNING] COMMON(6137,7fa0c6eca2c0,python):2026-11-29-11:26:42.736.904 [mindspore/comm_manager.cc:82] "
         "GetInstance] CommManager instance for CPU not found",
         "WARNING",
         6137,
@@ -37,7 +37,7 @@ HEADS = {
         None,
     ),
     "MindSpore Python": (
-        "[ERROR] ME(11955:139919087743680,MainProcess):2026-11-29-11:31:43.150.000 [mindspore/parallel/cluster/_api.py:365] "
+        "[ERROR] ME(11955:139919087743680,MainProcess):2026-11-29-11:31:43.150.000 [mindspore/_api.py:365] "
         "Worker process 12133 exit with exception. Error code: 1.",
         "ERROR",
         11955,
@@ -62,7 +62,7 @@ HEADS = {
         None,
     ),
     "MindSpore VLOG": (
-        "[V20000] RUNTIME_FRAMEWORK(2570,7f58a9c56b80,python):2026-11-29-10:52:43.010.063 [mindspore/x.cc:82] Func] text",
+        "[V20000] RUNTIME_FRAMEWORK(2570,7f58a9c56b80,python):2026-11-29-10:52:43.010.063 [x.cc:82] Func] text",
         "INFO",
         2570,
         utc(2026, 11, 29, 10, 52, 43, 10),
@@ -79,7 +79,7 @@ HEADS = {
         None,
     ),
     "CANN plog event": (
-        "[EVENT] DRV(1,python):2024-01-01-10:00:00.000.000 [x.c:1][devmm] DEV_MEM dev2 mem stats(Bytes): module_name=APP",
+        "[EVENT] DRV(1,python):2024-01-01-10:00:00.000.000 [x.c:1][devmm] DEV_MEM dev2 mem stats(Bytes): a=APP",
         "EVENT",
         1,
         utc(2024, 1, 1, 10, 0, 0),
