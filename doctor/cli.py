@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     diagnose.add_argument("inputs", nargs="*", metavar="INPUT",
                           help="files, folders, globs, archives, - for stdin; nothing: paste")  # fmt: skip
     diagnose.add_argument("--all", action="store_true", help="show every finding, not one screen")
-    diagnose.add_argument("--max-seconds", type=float, default=0.0, metavar="S", help="stop reading after this time")
+    diagnose.add_argument("--max-seconds", type=_seconds, default=0.0, metavar="S", help="stop reading after this time")
     diagnose.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: as many as pay off)")
     diagnose.add_argument("--engine", choices=engines, default="", help=argparse.SUPPRESS)
     _common(diagnose)
@@ -86,6 +86,14 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _seconds(text: str) -> float:
+    """A time limit: a number above 0."""
+    value = float(text)
+    if not 0 < value < 1e7:
+        raise ValueError(text)
+    return value
+
+
 def _parse(argv: Sequence[str]) -> Any:
     """Arguments of a call. The plainest and most frequent one, ``diagnose FILE…``, is answered without argparse, whose
     import and set-up would be a tenth of its time."""
@@ -99,6 +107,7 @@ def _parse(argv: Sequence[str]) -> Any:
 
 def run(argv: Sequence[str]) -> int:
     """Run one command; returns the exit code. A failure of the doctor's own ends in a saved report, code 3."""
+    _streams()
     try:
         args = _parse(argv)
     except SystemExit as end:
@@ -121,20 +130,35 @@ def run(argv: Sequence[str]) -> int:
         return _own_failure(lang, error)
 
 
+def _streams() -> None:
+    """Standard streams that can be written to whatever they are: closed ones lead nowhere, and a character that the
+    terminal's encoding lacks is written as an escape."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for the life of the process
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _own_failure(lang: str, error: Exception) -> int:
     import tempfile
     import traceback
 
     from doctor.render.safe import printable, redact
 
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="doctor-crash-", suffix=".txt", delete=False, encoding="utf-8"
-    ) as file:
-        file.write(
-            redact(f"doctor {__version__}, Python {sys.version}\nargv: {sys.argv[1:]}\n{traceback.format_exc()}")
-        )
-    text = printable(f"{type(error).__name__}: {error}")[:200]
-    print(tr(lang, "crash", error=text, path=file.name), file=sys.stderr)
+    report = f"doctor {__version__}, Python {sys.version}\nargv: {sys.argv[1:]}\n{traceback.format_exc()}"
+    path = "-"
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="doctor-crash-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as file:
+            path = file.name
+            file.write(redact(report))
+    except OSError:
+        pass  # a full disk may be the very trouble
+    text = redact(printable(f"{type(error).__name__}: {error}"))[:200]
+    print(tr(lang, "crash", error=text, path=path), file=sys.stderr)
     return OWN_FAILURE
 
 
@@ -179,7 +203,7 @@ class _Progress:
 def _diagnose(args: argparse.Namespace) -> int:
     inputs = list(args.inputs)
     if not inputs:
-        if sys.stdin.isatty():
+        if sys.stdin is not None and sys.stdin.isatty():
             print(tr(args.lang, "paste_hint"), file=sys.stderr)
         inputs = ["-"]
     return _report(args, inputs)
@@ -271,7 +295,7 @@ def _schema(args: argparse.Namespace) -> int:
 
 
 def _tui(args: argparse.Namespace) -> int:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
         print(tr(args.lang, "no_terminal"), file=sys.stderr)
         parser().print_help()
         return 0 if args.command is None else USAGE

@@ -37,7 +37,7 @@ def validator() -> jsonschema.Draft202012Validator:
 def reported(inputs: list[str], **options: Any) -> dict[str, Any]:
     paste = options.pop("paste", None)
     report = engine.diagnose(inputs, engine.Options(jobs=1, **options), paste=paste)
-    found: dict[str, Any] = json.loads(render(report, engine.tool_info()))
+    found: dict[str, Any] = json.loads(render(report))
     return found
 
 

@@ -112,6 +112,8 @@ def report_dict(report: Report) -> dict[str, Any]:
         "target": target,
         "verdict": report.verdict,
         "partial": _texts(report.partial),
+        "interrupted": report.interrupted,
+        "unexplained": report.unexplained,
         "diagnoses": [_diagnosis(d) for d in report.diagnoses],
         "findings": [_finding(f) for f in report.findings],
         "inputs": [_input(i) for i in report.inputs],

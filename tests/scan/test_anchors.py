@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from doctor.rulebase import Clause, LogSpec, load
@@ -102,7 +102,7 @@ def grown(inner):
     )
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.filter_too_much])
 @given(st.recursive(ATOM, grown, max_leaves=8), st.booleans(), st.data())
 def test_every_match_of_any_pattern_holds_one_of_its_anchors(pattern, fold, data):
     pattern = ("(?i)" if fold else "") + pattern
