@@ -39,6 +39,31 @@ def read(name: str) -> bytes | None:
     return data[4:]
 
 
+def open_checked(name: str) -> bytes | None:
+    """The blob kept under ``name``, mapped rather than read, if its first line is whole; what follows the line is
+    checked by its reader. None if there is none or the line is damaged."""
+    where = folder()
+    if where is None:
+        return None
+    import mmap
+
+    try:
+        with open(os.path.join(where, name), "rb", buffering=0) as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError):
+        return None
+    end = data.find(b"\n", 4)
+    if end < 0 or zlib.crc32(data[4 : end + 1]) != int.from_bytes(data[:4], "little"):
+        return None
+    return data  # type: ignore[return-value]
+
+
+def write_checked(name: str, blob: bytes) -> None:
+    """Keep a blob for ``open_checked``."""
+    end = blob.index(b"\n") + 1
+    _write(name, zlib.crc32(blob[:end]).to_bytes(4, "little") + blob)
+
+
 KEEP = 4
 
 
@@ -50,7 +75,12 @@ def _prune(where: str, kind: str) -> None:
 
 
 def write(name: str, blob: bytes) -> None:
-    """Keep ``blob`` under ``name``; silently not if the folder cannot be written."""
+    """Keep ``blob`` under ``name`` for ``read``."""
+    _write(name, zlib.crc32(blob).to_bytes(4, "little") + blob)
+
+
+def _write(name: str, data: bytes) -> None:
+    """Write a file of the cache; silently not if the folder cannot be written."""
     where = folder()
     if where is None:
         return
@@ -59,7 +89,7 @@ def write(name: str, blob: bytes) -> None:
     try:
         fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(fd, "wb") as file:
-            file.write(zlib.crc32(blob).to_bytes(4, "little") + blob)
+            file.write(data)
         os.replace(spare, path)
         _prune(where, name.split("-", maxsplit=1)[0])
     except OSError:

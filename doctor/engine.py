@@ -1,7 +1,5 @@
 """What to run and in which order: inputs → scans → findings → report."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -4,8 +4,6 @@ Frozen and standard library only. ``NamedTuple`` rather than dataclasses: the im
 an interpreter start, and these types are on the path of every command.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Any, NamedTuple, NoReturn
 

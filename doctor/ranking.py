@@ -4,8 +4,6 @@ The earliest serious line is not the root cause: a rank may print a traceback, r
 finding is first asked whether its rank went on stepping; only then do role, time and specificity decide.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Sequence

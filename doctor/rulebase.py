@@ -5,8 +5,6 @@ first line is the matching index and whose further lines are the whole rules, re
 ``doctor.ruleschema`` builds it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator
@@ -14,7 +12,7 @@ from typing import Any, NamedTuple
 
 from doctor import __version__, cache
 
-FORMAT = 11
+FORMAT = 13
 """Raise when the compiled form changes."""
 
 
@@ -85,9 +83,15 @@ class RuleBase:
     def __init__(self, folder: str, key: str, blob: bytes) -> None:
         self.folder, self.key = folder, key
         self._blob = blob
-        end = blob.index(b"\n")
-        head = json.loads(blob[:end])
+        self._read_header(4 if blob[:1] != b"{" else 0)
+
+    def _read_header(self, start: int) -> None:
+        blob = self._blob
+        end = blob.find(b"\n", start)
+        head = json.loads(blob[start:end])
         self._base = end + 1
+        if len(blob) - self._base < head["size"]:
+            raise ValueError("the compiled rules are cut off")
         self.problems = tuple(Problem(*p) for p in head["problems"])
         self.ids: tuple[str, ...] = tuple(head["ids"])
         self.aliases: dict[str, str] = head["aliases"]
@@ -127,7 +131,15 @@ class RuleBase:
         return found
 
     def _piece(self, span: list[int]) -> Any:
-        return json.loads(self._blob[self._base + span[0] : self._base + span[1]])
+        try:
+            return json.loads(self._blob[self._base + span[0] : self._base + span[1]])
+        except ValueError:
+            # a cached file that is damaged behind its header: made again, once, in memory
+            from doctor import ruleschema
+
+            self._blob = ruleschema.compile_folder(self.folder)
+            self._read_header(0)
+            return json.loads(self._blob[self._base + span[0] : self._base + span[1]])
 
     def _section(self, name: str) -> Any:
         if name not in self._loaded:
@@ -190,6 +202,7 @@ def pack(
     header["wholes"] = [add(whole) for whole in wholes]
     spans = {name: add(value) for name, value in (sections | {"codes": {k: add(v) for k, v in codes.items()}}).items()}
     header["sections"] = spans
+    header["size"] = position - 1
     line = json.dumps(header, ensure_ascii=False, separators=(",", ":"))
     return line.encode() + b"\n" + b"\n".join(bodies)
 
@@ -270,7 +283,7 @@ def load(folder: str | None = None) -> RuleBase:
     parts = [__version__, str(FORMAT), *_code_stamps(), *(f"{path}\0{mtime}\0{size}" for path, mtime, size in files)]
     key = _digest("\n".join(parts).encode("utf-8", "surrogateescape"))
     name = f"rules-{key}.json"
-    blob = cache.read(name)
+    blob = cache.open_checked(name)
     if blob is not None:
         try:
             return RuleBase(folder, key, blob)
@@ -279,5 +292,5 @@ def load(folder: str | None = None) -> RuleBase:
     from doctor import ruleschema
 
     blob = ruleschema.compile_folder(folder)
-    cache.write(name, blob)
+    cache.write_checked(name, blob)
     return RuleBase(folder, key, blob)

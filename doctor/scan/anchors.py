@@ -6,8 +6,6 @@ the most telling constant text is taken, from its literal or out of its regex; a
 every match of it need not hold any telling text.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Sequence

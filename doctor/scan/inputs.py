@@ -21,6 +21,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, cast
 
+from doctor.scan.lazy import lazy
+
 if TYPE_CHECKING:
     import zipfile
 
@@ -193,7 +195,7 @@ def expand(inputs: Sequence[str], limits: Limits = _DEFAULT_LIMITS) -> Iterator[
 # --- what is it ------------------------------------------------------------------------------------------------------
 
 _ODD_BYTES = bytes([*range(1, 7), *range(14, 27), *range(28, 32), 127])  # control bytes that no log writer prints
-_LOG_NAME = re.compile(r"\.(?:log|out|err|stdout|stderr|txt)(?:[._-][0-9A-Za-z._-]*)?$", re.IGNORECASE)
+_LOG_NAME = lazy(r"\.(?:log|out|err|stdout|stderr|txt)(?:[._-][0-9A-Za-z._-]*)?$", re.IGNORECASE)
 # fmt: off
 _BINARY_NAMES = frozenset((
     "ckpt", "safetensors", "pt", "pth", "bin", "mindir", "air", "om", "onnx", "mindrecord", "tfrecord", "npy", "npz",
@@ -216,11 +218,11 @@ _BINARY_MAGICS = (
     ),
 )
 _OTHER_ARCHIVES = ((b"\x28\xb5\x2f\xfd", "zstd"), (b"7z\xbc\xaf\x27\x1c", "7z"), (b"Rar!\x1a\x07", "rar"))
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")  # also marks that reorder text
+_UNSAFE = lazy("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")  # also marks that reorder text
 _SKIP_DIRS = frozenset(("__pycache__", "node_modules", "CVS", "__MACOSX", "lost+found", "site-packages"))
 _CACHE_DIRS = ("kernel_meta", "graph_cache", "som_meta")  # compiler caches: thousands of files, but logs too
 _SYSTEM_DIRS = frozenset(("/proc", "/sys", "/dev"))  # reading there may block or act on the machine
-_OWN_PIPE = re.compile(r"^/(?:dev|proc/self)/fd/[0-9]+$")  # the shell's <(command)
+_OWN_PIPE = lazy(r"^/(?:dev|proc/self)/fd/[0-9]+$")  # the shell's <(command)
 
 
 def _named_like_log(name: str) -> bool:

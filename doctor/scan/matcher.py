@@ -8,8 +8,6 @@ over rules. Traps kept in mind here, each with a test: a block scan over 4 GiB s
 callback must outlive the stream; ``loadb`` wants a Scratch; every end of a match is reported; a damaged blob raises.
 """
 
-from __future__ import annotations
-
 import _thread
 import os
 import re

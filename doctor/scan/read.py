@@ -1,7 +1,5 @@
 """One source → its kinds and its scan: what is small is split into segments first, of a large file the head decides."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ The formats are those of MindSpore, CANN, mindformers, torch_npu and the common 
 look alike and are told apart by their parentheses. All expressions are linear and run on at most 4 KiB of a line.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from doctor.scan.lazy import lazy

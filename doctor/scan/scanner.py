@@ -4,8 +4,6 @@ Memory is bounded: three chunks of the source, and per rule the first and last f
 the chunk behind it has been read, so that a block can reach over a chunk's end.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator

@@ -171,6 +171,8 @@ def _mentions(lines: list[str]) -> Iterator[tuple[int, str, str]]:
         low = raw[:4096].lower()
         if not pending and not any(word in low for word in _WORDS):
             continue
+        if not pending and ("step:[" in low or "samples/s/p" in low):
+            continue  # a training line
         if not pending and low[:1] == "[" and "):2" in low[:120] and not any(word in low for word in _IN_RECORDS):
             continue  # a log record names its source file and process, which are no versions
         line = clean(raw).strip()
