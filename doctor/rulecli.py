@@ -14,8 +14,8 @@ from doctor.i18n import pick, tr
 from doctor.render.safe import printable, width
 from doctor.rulebase import RuleBase, load
 
-LABELS = 22
-"""Columns of the labels of a page; the longest, in English, is "Strength of evidence"."""
+LABELS = {"zh": 12, "en": 22}
+"""Columns of the labels of a page; in English the longest is "Strength of evidence"."""
 
 
 def rows(base: RuleBase) -> list[dict[str, Any]]:
@@ -180,9 +180,10 @@ def explain(args: argparse.Namespace) -> int:
     return 0
 
 
-def _row(label: str, text: str) -> str:
-    pad = " " * max(1, LABELS - width(label))
-    indent = " " * LABELS
+def _row(lang: str, label: str, text: str) -> str:
+    columns = LABELS[lang]
+    pad = " " * max(1, columns - width(label))
+    indent = " " * columns
     return f"{label}{pad}{printable(text.strip()).replace(chr(0x240A), chr(10) + indent)}\n"
 
 
@@ -190,29 +191,29 @@ def rule_text(base: RuleBase, whole: dict[str, Any], lang: str) -> str:
     """The page of a rule for people."""
     out = [f"{whole['id']}  {pick(whole['title'], lang)}\n"]
     topic = base.topics.get(whole["topic"], {})
-    out.append(_row(tr(lang, "topic"), f"{whole['topic']}  {pick(topic, lang)}"))
-    out.append(_row(tr(lang, "strength"), "  ".join([
+    out.append(_row(lang, tr(lang, "topic"), f"{whole['topic']}  {pick(topic, lang)}"))
+    out.append(_row(lang, tr(lang, "strength"), "  ".join([
         tr(lang, f"confidence.{whole['confidence']}"), tr(lang, f"severity.{whole['severity']}"),
         whole["role"], whole["status"],
     ])))  # fmt: skip
     if whole["applies_to"]:
-        out.append(_row(tr(lang, "applies_to"), ", ".join(f"{k} {v}" for k, v in whole["applies_to"].items())))
-    out.append(_row(tr(lang, "cause"), _lines(pick(whole["cause"], lang))))
-    out.append(_row(tr(lang, "next"), _lines(pick(whole["next"], lang))))
+        out.append(_row(lang, tr(lang, "applies_to"), ", ".join(f"{k} {v}" for k, v in whole["applies_to"].items())))
+    out.append(_row(lang, tr(lang, "cause"), _lines(pick(whole["cause"], lang))))
+    out.append(_row(lang, tr(lang, "next"), _lines(pick(whole["next"], lang))))
     for fix in whole["fix"]:
-        out.append(_row(tr(lang, "fix"), f"[{fix['applicability']}] {fix[lang]}"))
+        out.append(_row(lang, tr(lang, "fix"), f"[{fix['applicability']}] {fix[lang]}"))
     for entry in whole["explains"]:
-        out.append(_row(tr(lang, "explains"), f"{entry['id'] or entry['topic']}"))
+        out.append(_row(lang, tr(lang, "explains"), f"{entry['id'] or entry['topic']}"))
     for source in whole["provenance"]:
         kind = tr(lang, f"kind_of_source.{source['kind']}")
         out.append(
-            _row(tr(lang, "sources"), f"{kind}: {source['ref']}" + (f" ({source['says']})" if source["says"] else ""))
+            _row(lang, tr(lang, "sources"), f"{kind}: {source['ref']}" + (f" ({source['says']})" if source["says"] else ""))
         )
     if whole["seeds"]:
-        out.append(_row(tr(lang, "seeds"), ", ".join(whole["seeds"])))
+        out.append(_row(lang, tr(lang, "seeds"), ", ".join(whole["seeds"])))
     for kind, label in (("hit", "fires_on"), ("miss", "quiet_on")):
         for example in whole["tests"][kind][:2]:
-            out.append(_row(tr(lang, label), _lines(example["log"])))
+            out.append(_row(lang, tr(lang, label), _lines(example["log"])))
     return "".join(out)
 
 
@@ -222,12 +223,12 @@ def _lines(text: str) -> str:
 
 def code_text(base: RuleBase, code: dict[str, Any], lang: str) -> str:
     """The page of an error code for people."""
-    out = [f"{code['code']}  {code['name']}\n", _row(tr(lang, "group"), code["group"])]
+    out = [f"{code['code']}  {code['name']}\n", _row(lang, tr(lang, "group"), code["group"])]
     topic = base.topics.get(code["topic"], {})
-    out.append(_row(tr(lang, "topic"), f"{code['topic']}  {pick(topic, lang)}"))
-    out.append(_row(tr(lang, "meaning"), pick(code["meaning"], lang)))
-    out.append(_row(tr(lang, "next"), pick(code["next"], lang) if code["next"] else tr(lang, "no_remedy")))
-    out.append(_row(tr(lang, "sources"), code["source"]))
+    out.append(_row(lang, tr(lang, "topic"), f"{code['topic']}  {pick(topic, lang)}"))
+    out.append(_row(lang, tr(lang, "meaning"), pick(code["meaning"], lang)))
+    out.append(_row(lang, tr(lang, "next"), pick(code["next"], lang) if code["next"] else tr(lang, "no_remedy")))
+    out.append(_row(lang, tr(lang, "sources"), code["source"]))
     word = str(code["code"])
     known = [
         rule.id
@@ -236,5 +237,5 @@ def code_text(base: RuleBase, code: dict[str, Any], lang: str) -> str:
         and any(word in (c.literal or "") or word in (c.regex or "") for c in (*rule.log.any, *rule.log.every))
     ]
     if known:
-        out.append(_row(tr(lang, "rules_for_code"), " ".join(known)))
+        out.append(_row(lang, tr(lang, "rules_for_code"), " ".join(known)))
     return "".join(out)

@@ -510,9 +510,9 @@ def _explains_problems(rules: dict[str, tuple[str, RuleS]]) -> list[Problem]:
             elif target.id:
                 edges.setdefault(key, []).append(target.id)
     reached: dict[str, set[str]] = {}
-    for key in edges:
+    for key, targets in edges.items():
         seen: set[str] = set()
-        pending = list(edges[key])
+        pending = list(targets)
         while pending:
             other = pending.pop()
             if other not in seen:

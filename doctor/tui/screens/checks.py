@@ -257,8 +257,8 @@ def hanging(text: str, columns: int, lang: str) -> str:
         if not label and not line.startswith(" "):
             out += wrap(line, columns)
             continue
-        beside = columns >= 50 and cell_len(label) < LABELS
-        indent = " " * (LABELS if beside or columns >= 50 else 2)
+        beside = columns >= 50 and cell_len(label) < LABELS[lang]
+        indent = " " * (LABELS[lang] if beside or columns >= 50 else 2)
         rows = wrap(line[len(label) :].strip(), columns - len(indent))
         if label and not beside:
             out += [label, *(indent + row for row in rows)]
