@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from doctor import __version__, cache
 
-FORMAT = 13
+FORMAT = 15
 """Raise when the compiled form changes."""
 
 
@@ -97,14 +97,18 @@ class RuleBase:
         self.aliases: dict[str, str] = head["aliases"]
         self.anchor_targets: list[list[int]] = head["anchor_targets"]
         """rules and clauses that each anchor stands for, see doctor.scan.anchors.Anchor"""
+        self.prose_targets: list[list[int]] = head["prose_targets"]
+        """the same for the expressions that are only looked for in pastes and small files"""
         self.anchor_info: list[int] = head["anchor_info"]
-        """anchors that also matter on INFO lines"""
+        """anchors that also matter on INFO lines; those of the prose behind those of ``anchor_targets``"""
         self.position = {rule_id: n for n, rule_id in enumerate(self.ids)}
         self._rows: list[list[int]] = head["rows"]
         self._wholes: list[list[int]] = head["wholes"]
         self._sections: dict[str, list[int]] = head["sections"]
         self._rules: dict[int, Rule] = {}
         self._loaded: dict[str, Any] = {}
+        self._code_blob: bytes = b""
+        self._code_base = 0
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -153,14 +157,46 @@ class RuleBase:
         return found
 
     @property
+    def prose(self) -> list[str]:
+        """The expressions that ``prose_targets`` speaks of."""
+        found: list[str] = self._section("prose")
+        return found
+
+    @property
     def topics(self) -> dict[str, dict[str, str]]:
         """The labels of topics.yaml with their texts."""
         found: dict[str, dict[str, str]] = self._section("topics")
         return found
 
+    def _codes(self) -> dict[str, Any]:
+        """Header of the compiled catalogue; loaded when a log holds the first code."""
+        if "catalogue" not in self._loaded:
+            name = f"codes-{self.key}.json"
+            blob = cache.open_checked(name)
+            if blob is not None and not self._take_codes(blob, 4):
+                blob = None
+            if blob is None:
+                from doctor import ruleschema
+
+                made, _ = ruleschema.compile_codes(self.folder)
+                cache.write_checked(name, made)
+                self._take_codes(made, 0)
+        found: dict[str, Any] = self._loaded["catalogue"]
+        return found
+
+    def _take_codes(self, blob: bytes, start: int) -> bool:
+        """Use a compiled catalogue; False if it is cut off."""
+        end = blob.find(b"\n", start)
+        head = json.loads(blob[start:end])
+        if len(blob) - end - 1 < head["size"]:
+            return False
+        self._code_blob, self._code_base, self._loaded["catalogue"] = blob, end + 1, head
+        return True
+
     @property
     def code_spans(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = self._section("codes")
+        """Where each code of the catalogue stands."""
+        found: dict[str, list[int]] = self._codes()["spans"]
         return found
 
     def code(self, name: str) -> dict[str, Any] | None:
@@ -168,43 +204,57 @@ class RuleBase:
         span = self.code_spans.get(name)
         if span is None:
             return None
-        found: dict[str, Any] = self._piece(span)
+        found: dict[str, Any] = json.loads(self._code_blob[self._code_base + span[0] : self._code_base + span[1]])
         return found
 
     @property
     def code_names(self) -> dict[str, str]:
         """Macro name → code, for names that only one code has."""
-        found: dict[str, str] = self._section("code_names")
+        found: dict[str, str] = self._codes()["names"]
         return found
 
     @property
     def codes(self) -> dict[str, Any]:
         """The whole catalogue of error codes."""
-        return {name: self._piece(span) for name, span in self.code_spans.items()}
+        return {name: self.code(name) for name in self.code_spans}
 
 
-def pack(
-    header: dict[str, Any], rows: list[Any], wholes: list[Any], codes: dict[str, Any], sections: dict[str, Any]
-) -> bytes:
+def pack(header: dict[str, Any], rows: list[Any], wholes: list[Any], sections: dict[str, Any]) -> bytes:
     """The compiled form that ``RuleBase`` reads. ``rows`` and ``wholes`` are in the order of ``header['ids']``."""
-    bodies: list[bytes] = []
-    position = 0
+    parts = _Parts()
+    header = dict(header)
+    header["rows"] = [parts.add(row) for row in rows]
+    header["wholes"] = [parts.add(whole) for whole in wholes]
+    header["sections"] = {name: parts.add(value) for name, value in sections.items()}
+    return parts.behind(header)
 
-    def add(value: Any) -> list[int]:
-        nonlocal position
+
+def pack_codes(codes: dict[str, Any], names: dict[str, str]) -> bytes:
+    """The compiled catalogue of error codes."""
+    parts = _Parts()
+    return parts.behind({"spans": {name: parts.add(code) for name, code in codes.items()}, "names": names})
+
+
+class _Parts:
+    """JSON texts one behind the other, found again by their spans."""
+
+    def __init__(self) -> None:
+        self._bodies: list[bytes] = []
+        self._size = 0
+
+    def add(self, value: Any) -> list[int]:
+        """Keep a value; returns its (start, end) behind the header."""
         data = json.dumps(value, ensure_ascii=False, default=str, separators=(",", ":")).encode()
-        bodies.append(data)
-        start, position = position, position + len(data) + 1
+        self._bodies.append(data)
+        start = self._size
+        self._size += len(data) + 1
         return [start, start + len(data)]
 
-    header = dict(header)
-    header["rows"] = [add(row) for row in rows]
-    header["wholes"] = [add(whole) for whole in wholes]
-    spans = {name: add(value) for name, value in (sections | {"codes": {k: add(v) for k, v in codes.items()}}).items()}
-    header["sections"] = spans
-    header["size"] = position - 1
-    line = json.dumps(header, ensure_ascii=False, separators=(",", ":"))
-    return line.encode() + b"\n" + b"\n".join(bodies)
+    def behind(self, header: dict[str, Any]) -> bytes:
+        """The header line and all parts."""
+        size = max(0, self._size - 1)
+        line = json.dumps(header | {"size": size}, ensure_ascii=False, separators=(",", ":"))
+        return line.encode() + b"\n" + b"\n".join(self._bodies)
 
 
 def as_rule(row: list[Any]) -> Rule:

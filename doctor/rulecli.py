@@ -206,9 +206,8 @@ def rule_text(base: RuleBase, whole: dict[str, Any], lang: str) -> str:
         out.append(_row(lang, tr(lang, "explains"), f"{entry['id'] or entry['topic']}"))
     for source in whole["provenance"]:
         kind = tr(lang, f"kind_of_source.{source['kind']}")
-        out.append(
-            _row(lang, tr(lang, "sources"), f"{kind}: {source['ref']}" + (f" ({source['says']})" if source["says"] else ""))
-        )
+        says = f" ({source['says']})" if source["says"] else ""
+        out.append(_row(lang, tr(lang, "sources"), f"{kind}: {source['ref']}{says}"))
     if whole["seeds"]:
         out.append(_row(lang, tr(lang, "seeds"), ", ".join(whole["seeds"])))
     for kind, label in (("hit", "fires_on"), ("miss", "quiet_on")):

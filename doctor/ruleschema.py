@@ -377,8 +377,6 @@ def _lint_log(path: str, log: LogS, node: yaml.Node | None, *, full: bool) -> li
         if clause.regex is not None:
             if full:
                 problem = regex_problem(clause.regex, anchor=anchor and _is_anchor(clause))
-            elif anchor and _is_anchor(clause):
-                problem = regex_problem(clause.regex, anchor=True)  # a bad one would take the engine down with it
             else:
                 problem = _parse_problem(clause.regex)
             if problem:
@@ -413,10 +411,10 @@ def _parse_problem(pattern: str) -> str | None:
 def _is_anchor(clause: ClauseS) -> bool:
     """Whether the regex itself is looked for, because nothing in the clause is telling enough."""
     from doctor.rulebase import Clause
-    from doctor.scan.anchors import clause_anchors
+    from doctor.scan.anchors import PROSE, clause_anchors
 
     try:
-        return any(regex for _, regex, _ in clause_anchors(Clause(clause.literal, clause.regex)))
+        return any(kind == PROSE for _, kind in clause_anchors(Clause(clause.literal, clause.regex)))
     except (re.error, RecursionError, OverflowError):
         return True
 
@@ -443,17 +441,6 @@ def regex_problem(pattern: str, *, anchor: bool) -> str | None:
     crossing = re.sub(r"\[\^[^\]]*\]", "", pattern)
     if anchor and (pattern.startswith((".*", ".+")) or "\\n" in crossing or "\\s\\S" in crossing):
         return "an anchor (regex without literal) may not begin with .* nor cross lines: give a literal"
-    if anchor:
-        try:
-            import hyperscan
-        except ImportError:
-            return None
-        try:
-            hyperscan.Database(mode=hyperscan.HS_MODE_STREAM).compile(
-                expressions=[pattern.encode()], ids=[0], elements=1, flags=[hyperscan.HS_FLAG_MULTILINE]
-            )
-        except Exception as error:
-            return f"Hyperscan does not take it: {error}"
     return None
 
 
@@ -561,15 +548,10 @@ def compile_folder(folder: str, *, full: bool = False) -> bytes:
     """The compiled form of a rules folder; see ``doctor.rulebase.RuleBase``. ``full``: with the whole linter."""
     rules, topics, problems = read_folder(folder, full=full)
     from doctor.rulebase import as_rule, pack
-    from doctor.scan.anchors import CLAUSE_BITS, anchor_table
+    from doctor.scan.anchors import CLAUSE_BITS, PROSE, anchor_table
 
-    codes: dict[str, Any] = {}
-    try:
-        from doctor import codes as catalogue
-
-        codes = {key: code._asdict() for key, code in catalogue.load(os.path.join(folder, "codes")).items()}
-    except (ImportError, ValueError, OSError) as error:
-        problems.append(Problem(os.path.join(folder, "codes"), 1, str(error)))
+    if full:
+        problems += compile_codes(folder)[1]
     loaded = [(path, rule) for path, rule in rules if rule.status in ("preview", "stable")]
     wholes = []
     for path, rule in loaded:
@@ -582,17 +564,33 @@ def compile_folder(folder: str, *, full: bool = False) -> bytes:
         "problems": [list(p) for p in problems],
         "ids": [rule.id for _, rule in loaded],
         "aliases": {alias: rule.id for _, rule in rules for alias in rule.aliases},
-        "anchor_targets": [list(a.targets) for a in anchors],
+        "anchor_targets": [list(a.targets) for a in anchors if a.kind != PROSE],
+        "prose_targets": [list(a.targets) for a in anchors if a.kind == PROSE],
         "anchor_info": [
             n for n, a in enumerate(anchors) if any(_takes_info(loaded[t >> CLAUSE_BITS][1]) for t in a.targets)
         ],
     }
     sections = {
-        "anchors": [[a.pattern.decode("latin-1"), a.kind] for a in anchors],
+        "anchors": [[a.pattern.decode("latin-1"), a.kind] for a in anchors if a.kind != PROSE],
+        "prose": [a.pattern.decode() for a in anchors if a.kind == PROSE],
         "topics": topics,
-        "code_names": _names_of(codes),
     }
-    return pack(header, rows, wholes, codes, sections)
+    return pack(header, rows, wholes, sections)
+
+
+def compile_codes(folder: str) -> tuple[bytes, list[Problem]]:
+    """The compiled catalogue of error codes of a rules folder, and what is wrong with it."""
+    from doctor import codes as catalogue
+    from doctor.rulebase import pack_codes
+
+    place = os.path.join(folder, "codes")
+    codes: dict[str, Any] = {}
+    problems = []
+    try:
+        codes = {key: code._asdict() for key, code in catalogue.load(place).items()}
+    except (ValueError, OSError) as error:
+        problems.append(Problem(place, 1, str(error)))
+    return pack_codes(codes, _names_of(codes)), problems
 
 
 def _names_of(codes: dict[str, Any]) -> dict[str, str]:

@@ -76,8 +76,11 @@ SPECIALS = (
 )
 
 
-LITERAL, FOLDED, REGEX = range(3)
-"""Kinds of anchor: exact text, text whose case does not matter, regular expression."""
+LITERAL, FOLDED, REGEX, PROSE = range(4)
+"""Kinds of anchor: exact text, text whose case does not matter, a short word with its end, and a whole regular
+expression in which nothing is telling. The last kind describes troubles in a person's words ("the loss does not go
+down"); it is looked for in pastes and small files only, because a hundred such expressions would halve the speed of
+reading a run's logs."""
 
 
 CLAUSE_BITS = 6
@@ -115,11 +118,11 @@ def telling(literal: str) -> bool:
 
 
 @lru_cache(maxsize=8192)
-def clause_anchors(clause: Clause) -> list[tuple[str, bool, bool]]:
-    """(text, is regex, is caseless) of the anchors of one clause: any match holds at least one of them."""
+def clause_anchors(clause: Clause) -> list[tuple[str, int]]:
+    """(text, kind) of the anchors of one clause: any match holds at least one of them."""
     literal = clause.literal
     if literal is not None and (clause.regex is None or (len(literal.encode()) >= ENOUGH and telling(literal))):
-        return [(literal, False, False)]
+        return [(literal, LITERAL)]
     assert clause.regex is not None or literal is not None
     best: tuple[str, ...] = ()
     fold = False
@@ -127,15 +130,15 @@ def clause_anchors(clause: Clause) -> list[tuple[str, bool, bool]]:
         best, fold = required_literals(clause.regex)
     floor = len(literal) if literal is not None and telling(literal) else 0
     if best and min(map(len, best)) > floor:
-        return [(text, False, fold) for text in best]
+        return [(text, FOLDED if fold else LITERAL) for text in best]
     if literal is not None and (telling(literal) or clause.regex is None):
-        return [(literal, False, False)]
+        return [(literal, LITERAL)]
     assert clause.regex is not None
     words = closed_words(clause.regex)
     if words:
         # a short word with its end is a far cheaper regex than the whole one
-        return [(f"(?i){word}\\b" if fold else f"{word}\\b", True, False) for word, fold in words]
-    return [(_any_line_end(clause.regex), True, False)]
+        return [(f"(?i){word}\\b" if fold else f"{word}\\b", REGEX) for word, fold in words]
+    return [(clause.regex, PROSE)]
 
 
 def encodings(text: str) -> tuple[bytes, ...]:
@@ -144,26 +147,18 @@ def encodings(text: str) -> tuple[bytes, ...]:
     return (utf8,) if text.isascii() else tuple(dict.fromkeys((utf8, text.encode("gb18030", "ignore"))))
 
 
-_END = lazy(r"(?<!\\)\$(?=$|[|)])")
-
-
-def _any_line_end(pattern: str) -> str:
-    """``$`` also before the return of a Windows line end; the rule's own expression never sees the return."""
-    return _END.sub(r"\\r?$", pattern)
-
-
 def anchor_table(specs: Sequence[LogSpec | None]) -> list[Anchor]:
-    """The anchors of all rules, equal ones merged; positions in ``specs`` name the rules."""
+    """The anchors of all rules, equal ones merged, those of kind PROSE last; positions in ``specs`` name the rules."""
     table: dict[tuple[bytes, int], dict[int, None]] = {}
     for position, spec in enumerate(specs):
         if spec is None:
             continue
         for number, clause in enumerate(anchor_clauses(spec)):
-            for text, regex, fold in clause_anchors(clause):
-                for data in encodings(text):
-                    key = (data, REGEX if regex else FOLDED if fold else LITERAL)
-                    table.setdefault(key, {})[position << CLAUSE_BITS | number] = None
-    return [Anchor(data, kind, tuple(targets)) for (data, kind), targets in table.items()]
+            for text, kind in clause_anchors(clause):
+                for data in (text.encode(),) if kind == PROSE else encodings(text):
+                    table.setdefault((data, kind), {})[position << CLAUSE_BITS | number] = None
+    found = [Anchor(data, kind, tuple(targets)) for (data, kind), targets in table.items()]
+    return sorted(found, key=lambda anchor: anchor.kind == PROSE)
 
 
 def anchor_clauses(spec: LogSpec) -> Iterable[Clause]:

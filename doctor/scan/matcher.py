@@ -17,13 +17,14 @@ from typing import Any, Protocol
 from doctor import cache
 from doctor.rulebase import RuleBase
 from doctor.scan.anchors import FOLDED, LITERAL, REGEX, SPECIALS
+from doctor.scan.records import decode
 
 Hit = tuple[int, int]
 """(offset just behind the match, anchor id)"""
 
 
 class Anchors:
-    """Patterns to look for, numbered by anchor id: those of the rules, then those of the scanner itself.
+    """Patterns to look for, numbered by anchor id: those of the rules, those of the scanner itself, the prose.
 
     ``targets[aid]`` are the rules and clauses it stands for, ``special[aid]`` names one of the scanner's own. The
     patterns themselves are only needed to build an engine.
@@ -32,15 +33,18 @@ class Anchors:
     def __init__(self, base: RuleBase) -> None:
         self._base = base
         count = len(base.anchor_targets)
-        self.targets: list[list[int]] = [*base.anchor_targets, *([] for _ in SPECIALS)]
+        self.first_prose = count + len(SPECIALS)
+        self.targets: list[list[int]] = [*base.anchor_targets, *([] for _ in SPECIALS), *base.prose_targets]
         self.special: dict[int, str] = {count + n: special.name for n, special in enumerate(SPECIALS)}
+        # the ids of the prose come behind those of the scanner's own anchors
+        self.info = frozenset(n if n < count else n + len(SPECIALS) for n in base.anchor_info)
         self.key = base.key
 
     def __len__(self) -> int:
         return len(self.targets)
 
     def rows(self) -> list[tuple[bytes, int]]:
-        """(pattern, kind) of every anchor."""
+        """(pattern, kind) of every anchor but the prose."""
         own = [(s.pattern, REGEX if s.regex else LITERAL) for s in SPECIALS]
         return [*((text.encode("latin-1"), kind) for text, kind in self._base.anchors), *own]
 
@@ -257,6 +261,54 @@ class PythonEngine:
                 hits += [(base + m.end(), aid) for m in regex.finditer(data)]
         hits.sort()
         return hits
+
+
+class Prose:
+    """The expressions without a telling text, for inputs that are small: a set of RE2 over the decoded text, or one
+    after the other with ``re``. The findings are the same either way."""
+
+    def __init__(self, base: RuleBase, anchors: Anchors) -> None:
+        self._patterns = base.prose
+        self._first = anchors.first_prose
+        self._set: Any = None
+        self._compiled: dict[int, re.Pattern[str]] = {}
+        try:
+            import re2
+
+            options = re2.Options()
+            options.log_errors = False
+            options.max_mem = 256 << 20
+            self._set = re2.Set.SearchSet(options)
+            for pattern in self._patterns:
+                self._set.Add("(?m)" + pattern)
+            self._set.Compile()
+        except Exception:
+            self._set = None
+
+    def hits(self, data: bytes) -> list[Hit]:
+        """Hits in a whole small input; each stands at the end of its line."""
+        if not self._patterns:
+            return []
+        lines = data.split(b"\n")
+        texts = [decode(line) for line in lines]
+        found: list[Hit] = []
+        whole = "\n".join(texts)
+        numbers = range(len(self._patterns)) if self._set is None else self._set.Match(whole) or ()
+        ends: list[int] = []
+        for number in numbers:
+            pattern = self._compiled.get(number)
+            if pattern is None:
+                pattern = self._compiled[number] = re.compile(self._patterns[number], re.MULTILINE)
+            if not ends:
+                at = 0
+                for line in lines:
+                    at += len(line) + 1
+                    ends.append(at - 1)
+            for n, text in enumerate(texts):
+                if text and pattern.search(text):
+                    found.append((ends[n], self._first + number))
+        found.sort()
+        return found
 
 
 def engine_for(base: RuleBase, prefer: str = "") -> Engine:

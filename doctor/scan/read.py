@@ -65,8 +65,11 @@ def read_source(
         parts = kinds.segments(source.name, data if complete else data[:HEAD], complete=complete)
         names = tuple(dict.fromkeys(p.kind for p in parts))
         judged = any(k in kinds.LOG_KINDS for k in names)
-        if data and (judged or all(k in MISTAKEN for k in names)):
-            scanner.feed(_masked(data, parts) if complete else data)
+        wanted = judged or all(k in MISTAKEN for k in names)
+        if data and wanted:
+            if complete:
+                data = _masked(data, parts)
+            scanner.feed(data)
             if progress:
                 progress(len(data))
             if not complete and problem is None:
@@ -81,7 +84,12 @@ def read_source(
                 except OSError as error:
                     problem = _problem(error)
         scan = scanner.finish(problem, cancelled)
-    if not judged and any(matcher.base[o.rule].severity == "error" for o in scan.occurrences if o.rule in matcher.base):
+    if complete and data and wanted and not _explained(matcher, scan):
+        # the program's own words say nothing: a person's words may
+        scanner = Scanner(matcher, source.name)
+        scanner.feed_whole(data)
+        scan = scanner.finish(problem, cancelled)
+    if not judged and _explained(matcher, scan):
         judged, names = True, tuple(dict.fromkeys((*names, "text")))
     if not judged and data:
         scan = scan._replace(size=max(scan.size, len(data)), head=data[:HEAD], lines=data.count(b"\n"))
@@ -103,6 +111,12 @@ def read_path(
             return Read(scan_stream(matcher, name, file, cancelled=stop, progress=progress), names, True)
     except OSError as error:
         return Read(Scanner(matcher, name).finish(_problem(error)), ("text",), True)
+
+
+def _explained(matcher: Matcher, scan: Scanned) -> bool:
+    """Whether some rule found an error in a scan."""
+    base = matcher.base
+    return any(base[o.rule].severity == "error" for o in scan.occurrences if o.rule in base)
 
 
 _QUOTES = (("‘", "'"), ("’", "'"), ("“", '"'), ("”", '"'), ("\u00a0", " "), ("\u200b", ""))

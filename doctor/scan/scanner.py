@@ -14,7 +14,7 @@ from doctor.scan import records
 from doctor.scan.anchors import CLAUSE_BITS
 from doctor.scan.calc import holds
 from doctor.scan.lazy import lazy, lazy_bytes
-from doctor.scan.matcher import Anchors, Engine, engine_for
+from doctor.scan.matcher import Anchors, Engine, Hit, Prose, engine_for
 
 CHUNK = 256 << 10
 MIN_CHUNK = 64 << 10
@@ -226,8 +226,15 @@ class Matcher:
         self.engine = engine_for(base, engine) if isinstance(engine, str) else engine
         self.patterns = Patterns()
         special = self.anchors.special
-        self.loud = frozenset(base.anchor_info) | {n for n, name in special.items() if name == "meta"}
+        self.loud = self.anchors.info | {n for n, name in special.items() if name == "meta"}
         """anchors that also mean something on an INFO or DEBUG line"""
+        self._prose: Prose | None = None
+
+    def prose(self, data: bytes) -> list[Hit]:
+        """Hits of the expressions that are only looked for in small inputs."""
+        if self._prose is None:
+            self._prose = Prose(self.base, self.anchors)
+        return self._prose.hits(data)
 
 
 _QUIET_HEADS = (b"[INFO]", b"[DEBUG", b"[EVENT", b"[V", b"[TRACE")
@@ -346,6 +353,7 @@ class Scanner:
         self._stream = matcher.engine.stream()
         self._window = Window()
         self._waiting: list[tuple[int, int]] = []  # hits not judged yet
+        self._prose_hits: list[Hit] = []
         self._short: list[bytes] = []
         self._short_size = 0
         self._seen = 0
@@ -390,6 +398,11 @@ class Scanner:
         self._flush()
         self._take(chunk)
 
+    def feed_whole(self, data: bytes) -> None:
+        """Take a small input as a whole; only here are the expressions of people's words looked for."""
+        self.feed(data)
+        self._prose_hits = self.matcher.prose(data)
+
     def _flush(self) -> None:
         if self._short_size:
             chunk = b"".join(self._short)
@@ -420,6 +433,8 @@ class Scanner:
         """The end of the source (or of the patience): judge what waits and give the result."""
         self._flush()
         self._waiting += self._stream.close()
+        if self._prose_hits:
+            self._waiting = sorted(self._waiting + self._prose_hits)
         self._judge(self._seen + 1, final=True)
         self._count_steps(self._seen)
         self._find_last_step()
@@ -985,6 +1000,9 @@ def scan_text(matcher: Matcher, text: str, name: str = "<text>") -> Scanned:
     """Scan a text at hand; for rule examples and pastes."""
     scanner = Scanner(matcher, name)
     data = text.encode("utf-8", "surrogatepass")
-    for at in range(0, len(data), CHUNK):
-        scanner.feed(data[at : at + CHUNK])
+    if len(data) <= CHUNK:
+        scanner.feed_whole(data)
+    else:
+        for at in range(0, len(data), CHUNK):
+            scanner.feed(data[at : at + CHUNK])
     return scanner.finish()
