@@ -87,6 +87,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     large: list[tuple[int, Source]] = []
     order = 0
     interrupted = False
+    suspicious = 0
     pending: Iterable[Any] = expand(inputs, options.limits)
     if paste is not None:
         pending = (*pending, _Paste(paste))
@@ -103,7 +104,9 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
                 large.append((order, item))
                 continue
             try:
-                _note(order, read_source(matcher, item, stop, meter.on(item.name)), scans, seen, facts)
+                read = read_source(matcher, item, stop, meter.on(item.name))
+                suspicious += bool(read.suspicious)
+                _note(order, read, scans, seen, facts)
             except OSError as error:
                 problems.append(problem_of(item.name, error))
         for number, read in _read_large(matcher, large, options, stop, meter):
@@ -135,7 +138,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         _partial_text(interrupted, deadline, scans),
         interrupted,
         tool_info(base, matcher.engine.name),
-        sum(_unexplained(base, scan) for _, scan in scans),
+        sum(_unexplained(base, scan) for _, scan in scans) + suspicious,
     )
     return report._replace(verdict=verdict_of(report))
 

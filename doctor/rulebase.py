@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from doctor import __version__, cache
 
-FORMAT = 15
+FORMAT = 16
 """Raise when the compiled form changes."""
 
 
@@ -178,7 +178,7 @@ class RuleBase:
             if blob is None:
                 from doctor import ruleschema
 
-                made, _ = ruleschema.compile_codes(self.folder)
+                made = ruleschema.compile_codes(self.folder)[0]
                 cache.write_checked(name, made)
                 self._take_codes(made, 0)
         found: dict[str, Any] = self._loaded["catalogue"]
@@ -191,6 +191,7 @@ class RuleBase:
         if len(blob) - end - 1 < head["size"]:
             return False
         self._code_blob, self._code_base, self._loaded["catalogue"] = blob, end + 1, head
+        self.problems += tuple(Problem(*p) for p in head["problems"])
         return True
 
     @property
@@ -229,10 +230,11 @@ def pack(header: dict[str, Any], rows: list[Any], wholes: list[Any], sections: d
     return parts.behind(header)
 
 
-def pack_codes(codes: dict[str, Any], names: dict[str, str]) -> bytes:
+def pack_codes(codes: dict[str, Any], names: dict[str, str], problems: list[Problem]) -> bytes:
     """The compiled catalogue of error codes."""
     parts = _Parts()
-    return parts.behind({"spans": {name: parts.add(code) for name, code in codes.items()}, "names": names})
+    spans = {name: parts.add(code) for name, code in codes.items()}
+    return parts.behind({"spans": spans, "names": names, "problems": [list(p) for p in problems]})
 
 
 class _Parts:

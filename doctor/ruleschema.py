@@ -590,7 +590,7 @@ def compile_codes(folder: str) -> tuple[bytes, list[Problem]]:
         codes = {key: code._asdict() for key, code in catalogue.load(place).items()}
     except (ValueError, OSError) as error:
         problems.append(Problem(place, 1, str(error)))
-    return pack_codes(codes, _names_of(codes)), problems
+    return pack_codes(codes, _names_of(codes), problems), problems
 
 
 def _names_of(codes: dict[str, Any]) -> dict[str, str]:

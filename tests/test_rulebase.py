@@ -260,7 +260,9 @@ def test_a_bad_file_of_codes_is_a_problem_and_the_rules_stay(rules, make_rule):
     (rules.folder / "codes").unlink()
     rules.raw("codes/a.yaml", "group: [")
     base = rules.base(make_rule("RUN903", "yak-shaved"))
-    assert base.ids == ("RUN903",) and len(base.problems) == 1 and base.codes == {}
+    assert base.ids == ("RUN903",)
+    assert base.codes == {}
+    assert len(base.problems) == 1  # known once the catalogue was asked for
 
 
 def test_a_rule_error_reads_as_file_line_text(rules):

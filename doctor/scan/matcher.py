@@ -290,7 +290,7 @@ class Prose:
         if not self._patterns:
             return []
         lines = data.split(b"\n")
-        texts = [decode(line) for line in lines]
+        texts = [decode(line).rstrip("\r") for line in lines]
         found: list[Hit] = []
         whole = "\n".join(texts)
         numbers = range(len(self._patterns)) if self._set is None else self._set.Match(whole) or ()

@@ -4,7 +4,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from doctor.scan import kinds
+from doctor.scan import kinds, records
+from doctor.scan.lazy import lazy
 from doctor.scan.scanner import Matcher, Scanned, Scanner, plain_chunks, scan_stream
 
 SMALL = 256 << 10
@@ -27,11 +28,13 @@ class Stop(OSError):
 
 
 class Read(NamedTuple):
-    """What one source holds. ``judged``: whether any part of it is of a kind that log rules read."""
+    """What one source holds. ``judged``: whether any part of it is of a kind that log rules read; ``suspicious``: the
+    number of its first line that speaks of a failure though no rule does, 0 without one (small inputs only)."""
 
     scan: Scanned
     kinds: tuple[str, ...]
     judged: bool
+    suspicious: int = 0
 
 
 def read_source(
@@ -93,7 +96,8 @@ def read_source(
         judged, names = True, tuple(dict.fromkeys((*names, "text")))
     if not judged and data:
         scan = scan._replace(size=max(scan.size, len(data)), head=data[:HEAD], lines=data.count(b"\n"))
-    return Read(scan, names, judged or not data)
+    suspicious = _suspicious(data, scan) if complete and wanted and not scan.occurrences else 0
+    return Read(scan, names, judged or not data, suspicious)
 
 
 def read_path(
@@ -111,6 +115,25 @@ def read_path(
             return Read(scan_stream(matcher, name, file, cancelled=stop, progress=progress), names, True)
     except OSError as error:
         return Read(Scanner(matcher, name).finish(_problem(error)), ("text",), True)
+
+
+_TROUBLE = lazy(
+    r"(?i)\b(?:\w*error|\w*exception|traceback|fatal|abort(?:ed|ing)?|failed|failure|not supported|unsupported"
+    r"|core dumped|killed|crash(?:ed|es)?|hang(?:s|ing)?|stuck|time[d ]?out|(?:is|are|:) nan)\b"
+    r"|失败|报错|错误|异常|崩溃|卡住|不支持|^\s*File \".+\", line \d"
+)
+_QUIET = ("INFO", "DEBUG", "WARNING", "EVENT")
+
+
+def _suspicious(data: bytes, scan: Scanned) -> int:
+    """The first line that speaks of trouble in words that no rule knows."""
+    for number, raw in enumerate(data.split(b"\n"), 1):
+        text = records.strip(records.visible(raw))
+        head = records.head_of(text.text)
+        level = (head.level if head else "") or text.level or records.bare_level(text.text)
+        if level not in _QUIET and "Warning" not in text.text and _TROUBLE.search(text.text):
+            return number
+    return 0
 
 
 def _explained(matcher: Matcher, scan: Scanned) -> bool:

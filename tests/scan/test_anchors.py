@@ -15,6 +15,8 @@ from doctor.scan.anchors import (
     COMMON,
     FOLDED,
     LITERAL,
+    PROSE,
+    REGEX,
     SPECIALS,
     anchor_clauses,
     anchor_table,
@@ -27,12 +29,12 @@ from doctor.scan.anchors import (
 
 
 def holds_one(text, anchors):
-    """Whether one of the (text, is regex, is caseless) anchors is in a text."""
-    for anchor, regex, fold in anchors:
-        if regex:
+    """Whether one of the (text, kind) anchors is in a text."""
+    for anchor, kind in anchors:
+        if kind in (REGEX, PROSE):
             if re.search(anchor, text, re.MULTILINE):
                 return True
-        elif (anchor.lower() in text.lower()) if fold else (anchor in text):
+        elif (anchor.lower() in text.lower()) if kind == FOLDED else (anchor in text):
             return True
     return False
 
@@ -115,10 +117,10 @@ def test_every_match_of_any_pattern_holds_one_of_its_anchors(pattern, fold, data
     assume(compiled.search(text))
     literals, caseless = required_literals(pattern)
     if literals:
-        assert holds_one(compiled.search(text)[0], [(t, False, caseless) for t in literals])
+        assert holds_one(compiled.search(text)[0], [(t, FOLDED if caseless else LITERAL) for t in literals])
     words = closed_words(pattern)
     if words:
-        assert holds_one(text, [(f"(?i){w}\\b" if f else f"{w}\\b", True, False) for w, f in words])
+        assert holds_one(text, [(f"(?i){w}\\b" if f else f"{w}\\b", REGEX) for w, f in words])
     assert holds_one(text, clause_anchors(Clause(None, pattern)))
 
 

@@ -151,8 +151,18 @@ def new_matcher(tmp_path_factory, rules_in, make_rule):
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
 def test_the_end_of_a_line_is_found_whatever_ends_the_line(new_matcher, engine, end):
     need(engine)
-    result = scanned(new_matcher(engine), b"before" + (end or b"\n") + b"link qx12-345" + end)
-    assert result.counts == {"RUN902": 1}
+    scanner = Scanner(new_matcher(engine), "x")
+    scanner.feed_whole(b"before" + (end or b"\n") + b"link qx12-345" + end)
+    assert scanner.finish().counts == {"RUN902": 1}
+
+
+def test_an_expression_without_a_telling_text_is_looked_for_in_small_inputs_only(new_matcher):
+    data = b"link qx12-345\n"
+    matcher = new_matcher("python")
+    assert scanned(matcher, data).counts == {}
+    scanner = Scanner(matcher, "x")
+    scanner.feed_whole(data)
+    assert scanner.finish().counts == {"RUN902": 1}
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -339,7 +349,7 @@ def test_without_hyperscan_and_re2_pure_python_does_it(base, monkeypatch):
 
 def test_every_anchor_has_rules_or_a_name_of_its_own(base):
     anchors = Anchors(base)
-    assert len(anchors) == len(anchors.rows())
+    assert len(anchors) == len(anchors.rows()) + len(base.prose)
     for aid, targets in enumerate(anchors.targets):
         assert bool(targets) != bool(anchors.special.get(aid))
         assert all(base.rule_at(target >> CLAUSE_BITS).log is not None for target in targets)
