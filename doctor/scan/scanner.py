@@ -82,6 +82,8 @@ _STEP = lazy(
     r"|(?i:\bepoch\b[:\s]{0,3}\[?\s{0,8}\d+.{0,120}?\bloss\b(?: is|[:=\s]))"
 )
 ENOUGH_STEPS = 4
+REACH, REACH_TRAINING = 4 << 20, 64 << 20
+"""Bytes behind a failure in which steps are looked for, in a source that printed none before it and in one that did."""
 
 
 def is_step(text: str) -> bool:
@@ -369,6 +371,8 @@ class Scanner:
         self._steps = 0
         self._steps_wanted = 0  # the counter goes on until it has reached this
         self._steps_at = 0  # offset up to which steps were looked for
+        self._steps_until = 0  # offset behind which they are no more
+        self._trains = False  # whether the source has shown a step
         self._late_at = 0  # the newest hit of the chunk that was only counted
         self._step_line: tuple[int, float | None] = (0, None)
         self._rank: int | None = None
@@ -383,6 +387,8 @@ class Scanner:
         self._memo: dict[bytes | tuple[bytes, str], _Judged | None] = {}
         self._late: dict[str, _Late] = {}  # the newest hit of a rule that was not kept in full
         self._late_errors: dict[bytes, _Late] = {}
+        self._late_new: set[str] = set()  # those of the chunk at hand, whose steps are not known yet
+        self._late_errors_new: set[bytes] = set()
         self._ends_with_newline = True
 
     # ------------------------------------------------------------------ input
@@ -547,7 +553,16 @@ class Scanner:
         self._count_steps(start)
         self._steps_at = max(self._steps_at, start)
         self._steps_wanted = self._steps + ENOUGH_STEPS
+        if not self._trains:
+            self._trains = self._steps > 0 or self._step_near(start)
+        self._steps_until = start + (REACH_TRAINING if self._trains else REACH)
         return self._steps
+
+    def _step_near(self, start: int) -> bool:
+        """Whether a training line stands shortly before an offset."""
+        window = self._window
+        found = window.rfind(b"oss", max(window.base, start - MIN_CHUNK), start)
+        return found >= 0 and is_step(records.visible(window.slice(window.line_start(found), window.line_end(found))))
 
     def _late_hit(self, start: int, raw: bytes) -> _Late:
         """A hit that is only counted. The newest of a chunk stands for all of them when steps are counted: a run that
@@ -558,17 +573,21 @@ class Scanner:
     def _settle_late(self) -> None:
         steps = self._steps_before(self._late_at)
         self._late_at = 0
-        for rule, late in self._late.items():
-            if late.steps < 0:
+        for rule in self._late_new:
+            late = self._late.get(rule)
+            if late is not None and late.steps < 0:
                 self._late[rule] = late._replace(steps=steps)
-        for key, late in self._late_errors.items():
-            if late.steps < 0:
-                self._late_errors[key] = late._replace(steps=steps)
+        for key in self._late_errors_new:
+            self._late_errors[key] = self._late_errors[key]._replace(steps=steps)
+        self._late_new.clear()
+        self._late_errors_new.clear()
 
     def _count_steps(self, upto: int) -> None:
         """Go on counting training lines up to an offset, while some failure waits for its answer."""
         window = self._window
         at = max(self._steps_at, window.base)
+        if at > self._steps_until:
+            self._steps_wanted = self._steps
         while self._steps < self._steps_wanted and at < upto:
             found = window.find(b"oss", at, upto)
             if found < 0:
@@ -640,9 +659,11 @@ class Scanner:
         for rule in known.rules:
             self._counts[rule] += 1
             self._late[rule] = late
+            self._late_new.add(rule)
         if known.error:
             self._error_count += 1
             self._late_errors[known.error] = late
+            self._late_errors_new.add(known.error)
         return True
 
     def _judge_line(self, start: int, stop: int, raw: bytes, anchors: dict[int, int]) -> _Judged | None:
@@ -681,6 +702,7 @@ class Scanner:
             if self._counts.get(rule.id, 0) >= JUDGE_AT_MOST:
                 hits.append(rule.id)
                 self._late[rule.id] = self._late_hit(start, raw)
+                self._late_new.add(rule.id)
                 continue
             if (log.lines or log.seconds) and not self._any_on_line(log, numbers, text):
                 continue
@@ -803,6 +825,7 @@ class Scanner:
         if key in self._errors:
             raw = self._window.slice(line.start, min(line.stop, line.start + records.MAX_LINE))
             self._late_errors[key] = self._late_hit(line.start, raw)
+            self._late_errors_new.add(key)
         elif len(self._errors) < ERRORS_KEPT:
             self._errors[key] = self._occurrence("", line, {}, CONTEXT)
         else:
@@ -835,13 +858,20 @@ class Scanner:
     def _lines_back(self, start: int) -> Iterator[tuple[int, str]]:
         """(offset, stripped text) of the lines before ``start``, nearest first, bounded."""
         window = self._window
-        at, floor = start, max(window.base, start - BLOCK_BYTES)
-        for _ in range(BLOCK_LINES):
-            if at - 1 < floor:
+        floor = max(window.base, start - BLOCK_BYTES)
+        if start - 1 < floor:
+            return
+        at = start
+        # the nearest lines are nearly always enough: take a little, then the rest
+        for low in (max(floor, start - 2048), floor):
+            region = window.slice(low, at - 1).split(b"\n")
+            if low > window.base and (low == floor or len(region) > 1):
+                region.pop(0)  # its beginning may be cut off
+            for raw in reversed(region):
+                at -= len(raw) + 1
+                yield at, records.strip(records.visible(raw)).text
+            if low == floor or at - 1 < floor:
                 return
-            previous = window.line_start(at - 1)
-            yield previous, records.strip(records.visible(window.slice(previous, at - 1))).text
-            at = previous
 
     def _record_head(self, start: int) -> records.Head | None:
         """The head of the record that the line at ``start`` continues."""
@@ -874,17 +904,17 @@ class Scanner:
         for n, (offset, text) in enumerate(self._lines_back(start)):
             if n >= lines or _far(text, head, seconds):
                 break
-            around.insert(0, (offset, window.line_end(offset), text))
+            around.append((offset, window.line_end(offset), text))
+        around.reverse()
         here = len(around)
         around.append((start, stop, records.strip(records.visible(window.slice(start, stop))).text))
         at = stop + 1
-        while at < window.end and len(around) <= here + lines and at - stop < BLOCK_BYTES:
-            line_end = window.line_end(at)
-            text = records.strip(records.visible(window.slice(at, line_end))).text
+        for raw in window.slice(at, min(window.end, at + BLOCK_BYTES)).split(b"\n")[:lines]:
+            text = records.strip(records.visible(raw)).text
             if _far(text, head, seconds):
                 break
-            around.append((at, line_end, text))
-            at = line_end + 1
+            around.append((at, at + len(raw), text))
+            at += len(raw) + 1
         spans, used = [], 0
         for offset, line_end, text in around:
             spans.append((used, offset, line_end))
