@@ -719,7 +719,12 @@ class Scanner:
             args, at = found
             hits.append(rule.id)
             if unit is None:
-                self._keep(rule.id, line._replace(text=_shown(text, at)), args, log.after)
+                if len(self._first.get(rule.id, ())) < KEEP_FIRST:
+                    self._keep(rule.id, line._replace(text=_shown(text, at)), args, log.after)
+                else:
+                    self._counts[rule.id] += 1
+                    self._late[rule.id] = self._late_hit(start, raw)
+                    self._late_new.add(rule.id)
                 continue
             # the evidence is the line where the match begins, and a block is evidence once
             first, last, words = unit.line_at(at)
