@@ -266,3 +266,15 @@ def whole_characters(piece: bytes, *, front: bool = False) -> bytes:
             return piece
         return piece[first : first + error.start]
     return piece[first:]
+
+
+_STEP = lazy(
+    r"step:? ?\[|'loss': |elapsed time per iteration"
+    r"|(?i:\b(?:global[_ ])?(?:step|iter(?:ation)?|batch)s?\b[:\s=]{0,3}\[?\s{0,8}\d+.{0,120}?\bloss\b(?: is|[:=\s]))"
+    r"|(?i:\bepoch\b[:\s]{0,3}\[?\s{0,8}\d+.{0,120}?\bloss\b(?: is|[:=\s]))"
+)
+
+
+def is_step(text: str) -> bool:
+    """Whether a line reports a training step, in any of the known forms."""
+    return _STEP.search(text) is not None

@@ -15,6 +15,7 @@ from doctor.scan.anchors import CLAUSE_BITS
 from doctor.scan.calc import holds
 from doctor.scan.lazy import lazy, lazy_bytes
 from doctor.scan.matcher import Anchors, Engine, Hit, Prose, engine_for
+from doctor.scan.window import Window, newlines
 
 CHUNK = 256 << 10
 MIN_CHUNK = 64 << 10
@@ -76,100 +77,9 @@ class Scanned(NamedTuple):
     cancelled: bool = False
 
 
-_STEP = lazy(
-    r"step:? ?\[|'loss': |elapsed time per iteration"
-    r"|(?i:\b(?:global[_ ])?(?:step|iter(?:ation)?|batch)s?\b[:\s=]{0,3}\[?\s{0,8}\d+.{0,120}?\bloss\b(?: is|[:=\s]))"
-    r"|(?i:\bepoch\b[:\s]{0,3}\[?\s{0,8}\d+.{0,120}?\bloss\b(?: is|[:=\s]))"
-)
 ENOUGH_STEPS = 4
 REACH, REACH_TRAINING = 4 << 20, 64 << 20
 """Bytes behind a failure in which steps are looked for, in a source that printed none before it and in one that did."""
-
-
-def is_step(text: str) -> bool:
-    """Whether a line reports a training step, in any of the known forms."""
-    return _STEP.search(text) is not None
-
-
-class Window:
-    """The bytes of the chunks at hand, addressed by offset in the source."""
-
-    __slots__ = ("base", "parts")
-
-    def __init__(self) -> None:
-        self.parts: list[bytes] = []
-        self.base = 0
-
-    def push(self, chunk: bytes, keep: int) -> None:
-        """Take the next bytes; at least ``keep`` of the newest stay at hand."""
-        self.parts.append(chunk)
-        held = sum(map(len, self.parts))
-        while held - len(self.parts[0]) >= keep:
-            held -= len(self.parts[0])
-            self.base += len(self.parts.pop(0))
-
-    @property
-    def end(self) -> int:
-        return self.base + sum(map(len, self.parts))
-
-    def slice(self, start: int, stop: int) -> bytes:
-        """Bytes from ``start`` to ``stop``, as far as they are at hand."""
-        out = []
-        at = self.base
-        for part in self.parts:
-            if at < stop and start < at + len(part):
-                out.append(part[max(0, start - at) : stop - at])
-            at += len(part)
-        return out[0] if len(out) == 1 else b"".join(out)
-
-    def find(self, needle: bytes, start: int, stop: int) -> int:
-        """Offset of ``needle`` between two offsets, -1 if it is not there; one split over two chunks is missed."""
-        at = self.base
-        for part in self.parts:
-            if at < stop and start < at + len(part):
-                found = part.find(needle, max(0, start - at), stop - at)
-                if found >= 0:
-                    return at + found
-            at += len(part)
-        return -1
-
-    def rfind(self, needle: bytes, start: int, stop: int) -> int:
-        """As ``find``, the last one."""
-        at = self.end
-        for part in reversed(self.parts):
-            at -= len(part)
-            if at < stop and start < at + len(part):
-                found = part.rfind(needle, max(0, start - at), stop - at)
-                if found >= 0:
-                    return at + found
-        return -1
-
-    def line_start(self, pos: int) -> int:
-        """Offset behind the last newline before ``pos``, or of the oldest byte at hand."""
-        at = self.end
-        for part in reversed(self.parts):
-            at -= len(part)
-            if at < pos:
-                found = part.rfind(b"\n", 0, pos - at)
-                if found >= 0:
-                    return at + found + 1
-        return self.base
-
-    def line_end(self, pos: int) -> int:
-        """Offset of the first newline at or behind ``pos``, or of the end of what is at hand."""
-        at = self.base
-        for part in self.parts:
-            if pos < at + len(part):
-                found = part.find(b"\n", max(0, pos - at))
-                if found >= 0:
-                    return at + found
-            at += len(part)
-        return at
-
-
-def newlines(data: bytes) -> int:
-    """Number of newlines. Twice as fast as ``bytes.count`` on large chunks (measured, docs/engines.md)."""
-    return len(data) - len(data.replace(b"\n", b"")) if len(data) > 512 else data.count(b"\n")
 
 
 class Patterns:
@@ -562,7 +472,9 @@ class Scanner:
         """Whether a training line stands shortly before an offset."""
         window = self._window
         found = window.rfind(b"oss", max(window.base, start - MIN_CHUNK), start)
-        return found >= 0 and is_step(records.visible(window.slice(window.line_start(found), window.line_end(found))))
+        if found < 0:
+            return False
+        return records.is_step(records.visible(window.slice(window.line_start(found), window.line_end(found))))
 
     def _late_hit(self, start: int, raw: bytes) -> _Late:
         """A hit that is only counted. The newest of a chunk stands for all of them when steps are counted: a run that
@@ -597,7 +509,7 @@ class Scanner:
                 # the rest of the line is still to come
                 self._steps_at = start
                 return
-            if is_step(records.visible(window.slice(max(start, found - 2048), min(stop, found + 2048)))):
+            if records.is_step(records.visible(window.slice(max(start, found - 2048), min(stop, found + 2048)))):
                 self._steps += 1
             at = stop
         self._steps_at = max(self._steps_at, upto)
@@ -612,7 +524,7 @@ class Scanner:
                 return
             start = window.line_start(found)
             text = records.strip(records.visible(window.slice(start, window.line_end(found)))).text
-            if is_step(text):
+            if records.is_step(text):
                 head = records.head_of(text)
                 self._step_line = (self._line_at(start), head.seconds if head else None)
                 return

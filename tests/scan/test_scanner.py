@@ -14,7 +14,7 @@ from doctor.ranking import GOES_ON
 from doctor.rulebase import load
 from doctor.scan import records
 from doctor.scan.inputs import expand
-from doctor.scan.scanner import CHUNK, KEEP_FIRST, Matcher, Scanner, is_step, plain_chunks, scan_stream, scan_text
+from doctor.scan.scanner import CHUNK, KEEP_FIRST, Matcher, Scanner, plain_chunks, scan_stream, scan_text
 
 T = "2026-03-01-08:15:{:02d}.000.000"
 PLAIN = {"hit": [{"log": "x"}], "miss": [{"log": "a"}, {"log": "b"}]}
@@ -450,7 +450,7 @@ def test_line_and_time_of_the_last_step_are_known(own):
     ],
 )
 def test_a_step_line_of_each_framework_is_a_step(own, line):
-    assert is_step(line)
+    assert records.is_step(line)
     scan = scan_text(own, lines_of("zebra-lost", line, line, "end"))
     assert after(scan, scan.occurrences[0]) == 2
 
@@ -459,7 +459,7 @@ def test_a_step_line_of_each_framework_is_a_step(own, line):
     "line", ["the loss of a rank is bad", "Epoch begins", "loss_scale: 65536.0", "step 1 of the setup"]
 )
 def test_other_lines_are_no_steps(own, line):
-    assert not is_step(line)
+    assert not records.is_step(line)
     scan = scan_text(own, lines_of("zebra-lost", line, line, line, line))
     assert after(scan, scan.occurrences[0]) == 0
 
