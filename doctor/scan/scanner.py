@@ -25,7 +25,7 @@ KEEP_FIRST = 6
 got over it."""
 JUDGE_AT_MOST = 2000
 """Occurrences of a rule judged in a source; behind that they are only the same thing again."""
-READ_UNITS = 1000
+READ_UNITS = 300
 """Records or neighbourhoods read for a rule in a source."""
 BLOCK_LINES = 200
 BLOCK_BYTES = 24 << 10
@@ -619,11 +619,11 @@ class Scanner:
             if (log.lines or log.seconds) and not self._any_on_line(log, numbers, text):
                 continue
             if log.unit != "line" or log.lines or log.seconds:
-                alone = False
-                # a record or neighbourhood is dear to read; a thousand of them tell enough
+                # a record or neighbourhood is dear to read; some hundreds of them tell enough
                 self._units_read[rule.id] = self._units_read.get(rule.id, 0) + 1
                 if self._units_read[rule.id] > READ_UNITS:
                     continue
+                alone = False
             unit = self._unit(log, line, units)
             found = self._confirm(log, numbers, text, unit)
             if found is None:
