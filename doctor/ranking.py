@@ -240,9 +240,7 @@ def _explains(base: RuleBase, cause: _Cause, other: _Cause, timed: bool) -> bool
     return False
 
 
-def _order(
-    cause: _Cause, rank_order: dict[tuple[int | None, int], int], timed: bool, several: bool
-) -> tuple[Any, ...]:
+def _order(cause: _Cause, rank_order: dict[tuple[int | None, int], int], timed: bool, several: bool) -> tuple[Any, ...]:
     first = min(rank_order.get(_where(g), len(rank_order)) for g in cause.groups if g.recovered == cause.lead.recovered)
     either = 5 if cause.role == "either" else 0
     return (

@@ -27,8 +27,10 @@ _SECRETS = (
     ),
     # NAME=value and "name": "value" of names that hold secrets
     # …_TOKEN=…, --token …, ?token=…: a value of eight or more with a digit in it; max_tokens=5 and tokenizer stay
-    lazy(r"(?P<keep>(?i:(?:\b[\w.-]{0,40}[_-]|\b|--|[?&])token[\"']?(?:\s{0,4}[:=]\s{0,4}|\s{1,4})[\"']?))"
-         r"[\w.+/=-]{0,200}\d[\w.+/=-]{7,200}|(?P<keep2>(?i:[?&]token=))[\w.+/=-]{6,400}"),
+    lazy(
+        r"(?P<keep>(?i:(?:\b[\w.-]{0,40}[_-]|\b|--|[?&])token[\"']?(?:\s{0,4}[:=]\s{0,4}|\s{1,4})[\"']?))"
+        r"[\w.+/=-]{0,200}\d[\w.+/=-]{7,200}|(?P<keep2>(?i:[?&]token=))[\w.+/=-]{6,400}"
+    ),
     lazy(
         r"(?P<keep>(?i:\b[\w.-]{0,40}(?:password|passwd|secret|api[_-]?key|access[_-]?key|secret[_-]?key|auth[_-]?token"
         r"|access[_-]?token|private[_-]?key|enc[_-]?key|credential)[\w.-]{0,20})[\"']?\s{0,4}[:=]\s{0,4}[\"']?)(?!None\b|null\b|True\b|False\b)[^\s\"',;]{4,400}"

@@ -474,9 +474,7 @@ def _labeller() -> Callable[[str], str]:
         r"|[rf]?\"\"\"|'{3}|[)\]}]+,?$"
     )  # fmt: skip
     yaml_line = lazy(r"(?:- )?[A-Za-z_][\w.\-/]{0,60} ?:(?:\s+[^\s].*)?$|-{3}$")
-    yaml_not = lazy(
-        r"(?i)(?:warn|note|info|reason|solution|https?|file|version|\w*error|\w*exception|\w*warning)\s?:"
-    )
+    yaml_not = lazy(r"(?i)(?:warn|note|info|reason|solution|https?|file|version|\w*error|\w*exception|\w*warning)\s?:")
     ini = lazy(r"[a-z][\w.\-]{0,60} ?= ?[^=\s].{0,200}$|\[[A-Za-z][\w.: -]{0,40}\]$")
     heading = lazy(
         r"#{2,6} \S|#{1,6} [^\x00-\x7f]|\*\*[^*]{1,80}\*\*[:：]?$|</?details>|<summary>|- \[[ xX]\] "

@@ -63,8 +63,8 @@ def read_source(
         except OSError as error:
             problem = _problem(error)
         data = b"".join(first)
-        if complete and b"\xe2\x80" in data:
-            data = _plain_quotes(data)
+        if complete and (b"\xe2\x80" in data or b"\xc2\xa0" in data):
+            data = plain_quotes(data)
         parts = kinds.segments(source.name, data if complete else data[:HEAD], complete=complete)
         names = tuple(dict.fromkeys(p.kind for p in parts))
         judged = any(k in kinds.LOG_KINDS for k in names)
@@ -88,9 +88,9 @@ def read_source(
                     problem = _problem(error)
         scan = scanner.finish(problem, cancelled)
     if complete and data and wanted and not _explained(matcher, scan):
-        # the program's own words say nothing: a person's words may
+        # the program's own words say nothing: they may have been bent on their way here, or a person's words may tell
         scanner = Scanner(matcher, source.name)
-        scanner.feed_whole(data)
+        scanner.feed_whole(straightened(data))
         scan = scanner.finish(problem, cancelled)
     if not judged and _explained(matcher, scan):
         judged, names = True, tuple(dict.fromkeys((*names, "text")))
@@ -123,6 +123,8 @@ _TROUBLE = lazy(
     r"|失败|报错|错误|异常|崩溃|卡住|不支持|^\s*File \".+\", line \d"
 )
 _QUIET = ("INFO", "DEBUG", "WARNING", "EVENT")
+_LOUD = lazy(r"Traceback \(most recent call last\)|\[(?:ERROR|FATAL|ASSERT)\]|\bAssert\w* `|\b[Ee]rror code:? ?\d{4}")
+"""Trouble even behind the head of a quiet record: there, several lines were glued to one."""
 
 
 def _suspicious(data: bytes, scan: Scanned) -> int:
@@ -131,7 +133,8 @@ def _suspicious(data: bytes, scan: Scanned) -> int:
         text = records.strip(records.visible(raw))
         head = records.head_of(text.text)
         level = (head.level if head else "") or text.level or records.bare_level(text.text)
-        if level not in _QUIET and "Warning" not in text.text and _TROUBLE.search(text.text):
+        quiet = level in _QUIET or "Warning" in text.text
+        if _LOUD.search(text.text) or (not quiet and _TROUBLE.search(text.text)):
             return number
     return 0
 
@@ -145,11 +148,64 @@ def _explained(matcher: Matcher, scan: Scanned) -> bool:
 _QUOTES = (("‘", "'"), ("’", "'"), ("“", '"'), ("”", '"'), ("\u00a0", " "), ("\u200b", ""))
 
 
-def _plain_quotes(data: bytes) -> bytes:
+def plain_quotes(data: bytes) -> bytes:
     """A paste out of a blog or chat, whose editor made curly quotes and odd blanks of what the program printed."""
     for fancy, plain in _QUOTES:
         data = data.replace(fancy.encode(), plain.encode())
     return data
+
+
+_ENTITIES = ((b"&lt;", b"<"), (b"&gt;", b">"), (b"&quot;", b'"'), (b"&#34;", b'"'), (b"&#39;", b"'"), (b"&#x27;", b"'"),
+             (b"&nbsp;", b" "), (b"&amp;", b"&"))  # fmt: skip
+_FULL_WIDTH = {
+    "：": ": ",
+    "，": ", ",
+    "（": " (",
+    "）": ") ",
+    "；": "; ",
+    "！": "!",
+    "？": "?",
+    "　": " ",
+    "【": "[",
+    "】": "]",
+}
+_TERMINALS = (80, 100, 120, 132, 160)
+_NARROWEST = 60
+
+
+def straightened(data: bytes) -> bytes:
+    """Text as the program printed it, line for line: without HTML entities (a page's source), full-width punctuation
+    (a Chinese input method) and the breaks of a terminal that wrapped (its lines are joined in the first one's place,
+    the others stay as empty lines, so that line numbers stay true)."""
+    if b"&" in data:
+        for entity, plain in _ENTITIES:
+            data = data.replace(entity, plain)
+    text = data.decode("utf-8", "surrogateescape")
+    for wide, narrow in _FULL_WIDTH.items():
+        text = text.replace(wide, narrow)
+    return _unwrapped(text).encode("utf-8", "surrogateescape")
+
+
+def _unwrapped(text: str) -> str:
+    """A terminal wraps at its last column: several lines end exactly there and none reaches beyond."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    width = max(map(len, lines))
+    full = sum(len(line) == width for line in lines)
+    if width < _NARROWEST or (full < 2 and width not in _TERMINALS):
+        return text
+    out: list[str] = []
+    start = -1  # of the line that goes on
+    for number, line in enumerate(lines):
+        if start >= 0:
+            out[start] += line
+            out.append("")
+        else:
+            out.append(line)
+        if len(line) < width:
+            start = -1
+        elif start < 0:
+            start = number
+    return "\n".join(out)
 
 
 def _problem(error: OSError) -> tuple[str, str]:

@@ -63,6 +63,7 @@ _VLLM = lazy(rf"(?P<level>{_LEVEL_WORDS}) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \[[
 _CANN_HEAD = lazy(r"\s*(?:\[PID: ?(?P<pid>\d+)\] ?)?(?:[EW][A-Z0-9]\d{4}(?::|\[PID)|.{0,80}\([EW][A-Z0-9]\d{4}\):)")
 _CANN_TIME = lazy(r"\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d\.\d{1,3}\.\d{1,3}")
 _TRACEBACK = lazy(r"\s{0,8}Traceback \(most recent call last\):")
+_EXCEPTION = lazy(r"[A-Za-z_][\w.]{0,120}(?:Error|Exception|Interrupt|Exit)(?::|$)")
 _TIME = lazy(r"(\d{4})-(\d\d)-(\d\d)[- T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?(?:\.(\d{1,3}))?")
 
 
@@ -220,6 +221,11 @@ def head_of(text: str) -> Head | None:
 def is_traceback(text: str) -> bool:
     """Whether a Python traceback begins here (CANN's own says "TraceBack")."""
     return bool(_TRACEBACK.match(text))
+
+
+def is_exception(text: str) -> bool:
+    """Whether this is the last line of a traceback, with the exception's class at its beginning."""
+    return bool(_EXCEPTION.match(text))
 
 
 def cann_head(text: str) -> bool:

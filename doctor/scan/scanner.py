@@ -29,6 +29,7 @@ READ_UNITS = 300
 """Records or neighbourhoods read for a rule in a source."""
 BLOCK_LINES = 200
 BLOCK_BYTES = 24 << 10
+HEAD_BYTES = 400
 CONTEXT = 2
 TEXT_MAX = 600
 ERRORS_KEPT = 60
@@ -795,6 +796,11 @@ class Scanner:
         window = self._window
         found: records.Head | None = None
         if start - 1 < window.base:
+            return None
+        own = records.strip(records.visible(window.slice(start, min(start + HEAD_BYTES, window.line_end(start))))).text
+        if records.is_traceback(own) or records.is_exception(own):
+            # what ends a run is printed behind whatever warning came last, and is no part of it
+            self._headless = (start, None)
             return None
         previous = window.line_start(start - 1)
         if not window.slice(previous, min(start - 1, previous + 8)).startswith(_QUIET_HEADS):

@@ -76,9 +76,7 @@ def _patterns() -> _Patterns:
             (
                 "version.cann",
                 "/ascend/",
-                lazy(
-                    r"(?i)/Ascend/(?:cann-)?" + number + r"/(?:opp|toolkit|compiler|runtime|fwkacllib|\w+-linux)"
-                ),
+                lazy(r"(?i)/Ascend/(?:cann-)?" + number + r"/(?:opp|toolkit|compiler|runtime|fwkacllib|\w+-linux)"),
             ),
             ("version.python", "-packages", lazy(r"/python(3\.\d{1,2})/(?:site|dist)-packages")),
             ("version.python", "/lib/python3", lazy(r"python(3\.\d{1,2}(?:\.\d{1,2})?)/lib/python3")),
