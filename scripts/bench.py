@@ -251,9 +251,7 @@ class Bench:
         with open(path, "wb") as file:
             file.write(b"start\n")
             file.seek((4 << 30) + 12345)
-            file.write(
-                b"\n[ERROR] RuntimeError: Device(id:0) memory isn't enough and alloc failed, alloc size: 9B.\n"
-            )
+            file.write(b"\n[ERROR] RuntimeError: Device(id:0) memory isn't enough and alloc failed, alloc size: 9B.\n")
         done = subprocess.run(doctor("diagnose", path, "--format", "json"), capture_output=True, check=False)
         report = json.loads(done.stdout)
         found = [d["rule"] for d in report["diagnoses"]]

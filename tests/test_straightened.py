@@ -75,3 +75,16 @@ def test_lines_glued_behind_a_quiet_record_are_not_healthy() -> None:
     glued = "INFO 01-03 09:26:52 [runner.py:1912] Loading took 0.9 GB [ERROR] the frobnicator does not match"
     report = diagnose([], paste=glued.encode())
     assert report.verdict == "unknown"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| 507015 | ACL_ERROR_RT_AICORE_EXCEPTION | aicore exception |",
+        "1a2b3c4d docs: explain error code 507015",
+        "  return ACL_ERROR_RT_AICORE_EXCEPTION;  // 507015",
+    ],
+)
+def test_what_names_a_code_does_not_report_it(text: str) -> None:
+    assert diagnose([], paste=text.encode()).verdict != "error"
+    assert first("E29999: Inner error, error code 507015, aicore exception")[0]

@@ -153,6 +153,8 @@ class Matcher:
 _QUIET_HEADS = (b"[INFO]", b"[DEBUG", b"[EVENT", b"[V", b"[TRACE")
 _ESC = lazy_bytes(rb"\x1b\[[0-?]{0,40}[ -/]{0,4}[@-~]")
 _ESC_CUT = lazy_bytes(rb"\x1b(\[[0-?]{0,40}[ -/]{0,4})?$")
+_QUOTING = lazy(r"\s*\|.*\|\s*$|[0-9a-f]{7,40} \w+|.*;\s*//")
+"""A row of a table, a commit, a line of C++: what names a code there does not report it."""
 _CODE = lazy(
     r"\b([EW][A-Z0-9]\d{4})(?=:|\[PID|\):)"
     r"|(?i:(?:ret|ret_?code|error ?code|err_?code|error_code|error|failure|errno)(?: is)?[ =:\[(]{1,3})"
@@ -754,7 +756,9 @@ class Scanner:
 
     def _code(self, line: _Line) -> list[str]:
         base = self.matcher.base
-        names = []
+        names: list[str] = []
+        if _QUOTING.match(line.text):
+            return names
         for found in _CODE.finditer(line.text):
             code = found[1] or found[2] or found[3]
             known = next((c for c in _spellings(code) if c in base.code_spans), None) or base.code_names.get(code)
