@@ -221,10 +221,13 @@ def _covers_topic(target: str, rule_id: str, topic: str) -> bool:
 def _explains(base: RuleBase, cause: _Cause, other: _Cause, timed: bool) -> bool:
     if cause.rule not in base or cause.rule == other.rule:
         return False
+    explains = base[cause.rule].explains
+    if not explains:
+        return False
     a, b = cause.lead, other.lead
     if a.recovered and not b.recovered:
         return False
-    for entry in base[cause.rule].explains:
+    for entry in explains:
         if not _covers_topic(entry.target, other.rule, other.topic):
             continue
         if timed and a.seconds is not None and b.seconds is not None:

@@ -153,6 +153,7 @@ class Matcher:
 _QUIET_HEADS = (b"[INFO]", b"[DEBUG", b"[EVENT", b"[V", b"[TRACE")
 _ESC = lazy_bytes(rb"\x1b\[[0-?]{0,40}[ -/]{0,4}[@-~]")
 _ESC_CUT = lazy_bytes(rb"\x1b(\[[0-?]{0,40}[ -/]{0,4})?$")
+_ENDS = lazy_bytes(rb"Error|Exception|Interrupt|Exit|Traceback")  # a cheap sign of what is_exception tells
 _QUOTING = lazy(r"\s*\|.*\|\s*$|[0-9a-f]{7,40} \w+|.*;\s*//")
 """A row of a table, a commit, a line of C++: what names a code there does not report it."""
 _CODE = lazy(
@@ -553,7 +554,7 @@ class Scanner:
         if key in self._memo:
             known = self._memo[key]
             if known is None:
-                head = self._record_head(start)
+                head = self._record_head(start, raw)
                 known = self._memo.get((_message_key(raw), head.level if head else ""))
             if known is not None and self._again(known, start, raw):
                 return
@@ -603,7 +604,7 @@ class Scanner:
             return _Judged((), b"", None) if alone else None
         context: str | None = None
         if head is None and not level:
-            head = self._record_head(start)
+            head = self._record_head(start, raw)
             level = context = head.level if head else ""
         line = _Line(start, stop, text, level, head, stripped)
         hits: list[str] = []
@@ -795,17 +796,18 @@ class Scanner:
             if low == floor or at - 1 < floor:
                 return
 
-    def _record_head(self, start: int) -> records.Head | None:
+    def _record_head(self, start: int, raw: bytes) -> records.Head | None:
         """The head of the record that the line at ``start`` continues."""
         window = self._window
         found: records.Head | None = None
         if start - 1 < window.base:
             return None
-        own = records.strip(records.visible(window.slice(start, min(start + HEAD_BYTES, window.line_end(start))))).text
-        if records.is_traceback(own) or records.is_exception(own):
-            # what ends a run is printed behind whatever warning came last, and is no part of it
-            self._headless = (start, None)
-            return None
+        if _ENDS.search(raw, 0, HEAD_BYTES):
+            own = records.strip(records.visible(raw[:HEAD_BYTES])).text
+            if records.is_traceback(own) or records.is_exception(own):
+                # what ends a run is printed behind whatever warning came last, and is no part of it
+                self._headless = (start, None)
+                return None
         previous = window.line_start(start - 1)
         if not window.slice(previous, min(start - 1, previous + 8)).startswith(_QUIET_HEADS):
             for n, (offset, text) in enumerate(self._lines_back(start)):
