@@ -142,21 +142,10 @@ def _streams() -> None:
 
 
 def _own_failure(lang: str, error: Exception) -> int:
-    import tempfile
-    import traceback
-
+    from doctor import crash
     from doctor.render.safe import printable, redact
 
-    report = f"doctor {__version__}, Python {sys.version}\nargv: {sys.argv[1:]}\n{traceback.format_exc()}"
-    path = "-"
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", prefix="doctor-crash-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
-        ) as file:
-            path = file.name
-            file.write(redact(report))
-    except OSError:
-        pass  # a full disk may be the very trouble
+    path = crash.save(error, f"argv: {sys.argv[1:]}") or "-"
     text = redact(printable(f"{type(error).__name__}: {error}"))[:200]
     print(tr(lang, "crash", error=text, path=path), file=sys.stderr)
     return OWN_FAILURE

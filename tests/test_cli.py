@@ -35,6 +35,12 @@ def fine(tmp_path):
     return Path(shutil.copy(HEALTHY / "mindformers_train.log", tmp_path / "fine.log"))
 
 
+def in_shell(arguments):
+    """The doctor started by a shell, which can close a stream that ``subprocess`` cannot."""
+    command = f'exec "{sys.executable}" -m doctor {arguments}'
+    return subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
 def report(out):
     """The one JSON report on stdout."""
     found = json.loads(out)
@@ -215,27 +221,13 @@ def test_bytes_of_any_kind_on_stdin_are_no_failure_of_the_doctors(process):
 
 
 def test_without_a_stdin_nothing_could_be_read(process):
-    done = subprocess.run(
-        f'exec "{sys.executable}" -m doctor diagnose <&-',
-        shell=True,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = in_shell("diagnose <&-")
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_without_a_stdout_nothing_is_said_of_ourselves(process, bad):
-    done = subprocess.run(
-        f'exec "{sys.executable}" -m doctor diagnose "{bad}" >&-',
-        shell=True,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = in_shell(f'diagnose "{bad}" >&-')
     assert done.returncode in (1, 2, 3) and "Traceback" not in done.stderr and "AttributeError" not in done.stderr
 
 

@@ -21,7 +21,7 @@ Line = list[Span]
 SHOWN = 3
 """Diagnoses shown in full unless all are asked for: more do not fit a screen and hide the first."""
 
-_STYLES = {
+STYLES = {
     "error": "bold red",
     "warning": "bold yellow",
     "advice": "cyan",
@@ -189,7 +189,7 @@ def layout(
     out: list[Line] = []
     verdict = report.verdict if report.verdict in _MARKS else "unknown"
     head = f"{mark(verdict, ascii_only)} {tr(lang, f'verdict.{report.verdict}')}"
-    out.append([(_STYLES[verdict], head)])
+    out.append([(STYLES[verdict], head)])
     if report.partial:
         out.append([("bold yellow", pick(report.partial, lang))])
     serious = [d for d in report.diagnoses if d.severity != "advice"]
@@ -205,7 +205,7 @@ def layout(
             first = diagnosis.evidence[0] if diagnosis.evidence else None
             at = f"  {safe(first.source)}:{first.line}" if first else ""
             out.append([
-                (_STYLES[diagnosis.severity], f"{mark(diagnosis.severity, ascii_only)} "),
+                (STYLES[diagnosis.severity], f"{mark(diagnosis.severity, ascii_only)} "),
                 ("", redact(safe(pick(diagnosis.title, lang)))),
                 ("dim", f"  {diagnosis.rule}{'  ' + place if place else ''}{at}"),
             ])  # fmt: skip
@@ -238,7 +238,7 @@ def _diagnosis(
         *([place] if place else []), *([tr(lang, "times", n=diagnosis.times)] if diagnosis.times > 1 else []),
     ]  # fmt: skip
     title = redact(safe(pick(diagnosis.title, lang)))
-    out: list[Line] = [[], [(_STYLES[diagnosis.severity], f"{n}. {mark(diagnosis.severity, ascii_only)} {title}")]]
+    out: list[Line] = [[], [(STYLES[diagnosis.severity], f"{n}. {mark(diagnosis.severity, ascii_only)} {title}")]]
     out.append([("dim", "   " + " · ".join(facts) if not ascii_only else "   " + " | ".join(facts))])
     if diagnosis.note:
         out += _block("!", redact(safe(pick(diagnosis.note, lang))), columns)
@@ -269,7 +269,7 @@ def _inputs(report: Report, lang: str, every: bool, ascii_only: bool) -> list[Li
     about = [f for f in report.findings if f.id in ("INPUT", "RULES")]
     for finding in about if every else about[:6]:
         why = f": {pick(finding.why, lang)}" if finding.why and finding.severity != "advice" else ""
-        style = _STYLES[finding.severity] if finding.severity != "advice" else "dim"
+        style = STYLES[finding.severity] if finding.severity != "advice" else "dim"
         out.append([(style, f"{mark(finding.severity, ascii_only)} {redact(safe(pick(finding.title, lang) + why))}")])
     if len(about) > 6 and not every:
         out.append([("dim", tr(lang, "more", n=len(about) - 6))])

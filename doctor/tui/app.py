@@ -17,13 +17,13 @@ from textual.command import CommandPalette
 from textual.message import Message
 from textual.screen import Screen
 
-from doctor import engine
+from doctor import crash, engine
 from doctor.i18n import LANGUAGES, default_language, pick, tr
 from doctor.model import Report, Text
 from doctor.render.safe import printable
 from doctor.rulebase import RuleBase, data_folder, load
 from doctor.tui.base import NARROW_BELOW, TranslatedScreen, outside
-from doctor.tui.files import Spool, save_crash
+from doctor.tui.files import Spool
 from doctor.tui.screens.checks import ChecksScreen
 from doctor.tui.screens.help import HelpScreen
 from doctor.tui.screens.home import HomeScreen
@@ -159,7 +159,7 @@ class DoctorApp(App[None]):
             report = engine.diagnose(job.inputs, options, paste=job.paste)
         except Exception as error:
             text = printable(f"{type(error).__name__}: {error}")[:200]
-            self.post_message(self.Failed(job, text, save_crash(error)))
+            self.post_message(self.Failed(job, text, crash.save(error, "tui")))
             return
         self.post_message(self.Done(job, report))
 
@@ -273,7 +273,7 @@ class DoctorApp(App[None]):
     def _fatal_error(self) -> None:
         """A failure of the screen itself: a saved record and one sentence, no traceback; the return code is 3."""
         error = sys.exc_info()[1] or self._exception
-        path = save_crash(error) if error else ""
+        path = crash.save(error, "tui") if error else ""
         text = printable(f"{type(error).__name__}: {error}")[:200]
         self._return_code = 3
         self._exit_renderables.append(tr(self.lang, "crash", error=text, path=path or "-"))

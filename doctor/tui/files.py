@@ -1,16 +1,12 @@
-"""What the screen leaves on disk: pasted text, saved reports, records of its own failures."""
+"""What the screen leaves on disk: pasted text, saved reports."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
-import traceback
 
-from doctor import __version__
 from doctor.model import Report
-from doctor.render.safe import redact
 
 
 class Spool:
@@ -37,19 +33,6 @@ class Spool:
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = ""
-
-
-def save_crash(error: BaseException) -> str:
-    """Write what is needed to mend a failure of the doctor's own; returns the path, empty if even that failed."""
-    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", prefix="doctor-crash-", suffix=".txt", delete=False, encoding="utf-8", errors="replace"
-        ) as file:
-            file.write(redact(f"doctor {__version__} (tui), Python {sys.version}\n{trace}"))
-            return file.name
-    except OSError:
-        return ""
 
 
 def report_text(report: Report, lang: str, ascii_only: bool) -> str:

@@ -14,13 +14,13 @@ from textual.containers import Container, VerticalScroll
 from textual.message import Message
 from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
 
+from doctor import crash
 from doctor.engine import NOT_JUDGED_KINDS, UNDERSTOOD
 from doctor.i18n import pick, tr
 from doctor.render.text import mark
 from doctor.rulebase import RuleBase
 from doctor.rulecli import LABELS
 from doctor.tui.base import TranslatedScreen, ascii_only, outside, wrap
-from doctor.tui.files import save_crash
 
 _FIELD = re.compile(r"\{\w{1,40}\??\}")
 
@@ -103,7 +103,7 @@ class ChecksScreen(TranslatedScreen[None]):
             base = self.doctor.rulebase()
             state = State(base, Matcher(base).engine.name, rows(base))
         except Exception as error:
-            save_crash(error)
+            crash.save(error, "tui")
             self.post_message(self.Ready(None, f"{type(error).__name__}: {error}"))
             return
         self.post_message(self.Ready(state, ""))

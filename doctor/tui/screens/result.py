@@ -13,16 +13,14 @@ from textual.widgets import Footer, Static
 
 from doctor.i18n import pick, tr
 from doctor.model import Finding, Report
-from doctor.render.text import mark, size_text
+from doctor.render.text import STYLES, mark, size_text
 from doctor.tui.base import TranslatedScreen, ascii_only, outside
 from doctor.tui.files import report_text
 from doctor.tui.screens.save import SaveScreen
-from doctor.tui.widgets.causes import STYLES, CauseTree, Item
+from doctor.tui.widgets.causes import CauseTree, Item
 from doctor.tui.widgets.detail import Detail
 from doctor.tui.widgets.logpane import LogPane
 from doctor.tui.widgets.logview import LogView
-
-_VERDICT = {**STYLES, "healthy": "bold green", "unknown": "bold magenta"}
 
 
 class ResultScreen(TranslatedScreen[None]):
@@ -56,9 +54,9 @@ class ResultScreen(TranslatedScreen[None]):
 
     def retranslate(self) -> None:
         lang, report = self.doctor.lang, self.report
-        verdict = report.verdict if report.verdict in _VERDICT else "unknown"
+        verdict = report.verdict if report.verdict in STYLES else "unknown"
         head = Text(no_wrap=True)
-        head.append(f"{mark(verdict, ascii_only())} {tr(lang, f'verdict.{verdict}')}", _VERDICT[verdict])
+        head.append(f"{mark(verdict, ascii_only())} {tr(lang, f'verdict.{verdict}')}", STYLES[verdict])
         lines = sum(i.lines for i in report.inputs)
         size = size_text(sum(i.size for i in report.inputs))
         read = tr(lang, "inputs", files=len(report.inputs), lines=f"{lines:,}", size=size)

@@ -12,10 +12,8 @@ from textual.widgets.tree import TreeNode
 
 from doctor.i18n import pick, tr
 from doctor.model import Diagnosis, Evidence, Finding, Report
-from doctor.render.text import mark, place_text, ranks_text
+from doctor.render.text import STYLES, mark, place_text, ranks_text
 from doctor.tui.base import ascii_only, outside
-
-STYLES = {"error": "bold red", "warning": "bold yellow", "advice": "cyan"}
 
 RULE_FROM = 60
 """Columns from which the rule's id is shown beside a diagnosis."""

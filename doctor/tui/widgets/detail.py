@@ -11,9 +11,9 @@ from textual.widgets import Static
 
 from doctor.i18n import pick, tr
 from doctor.model import Diagnosis, Evidence, Finding
-from doctor.render.text import mark, place_text
+from doctor.render.text import STYLES, mark, place_text
 from doctor.tui.base import ascii_only, outside, wrap
-from doctor.tui.widgets.causes import STYLES, Item, at_text
+from doctor.tui.widgets.causes import Item, at_text
 
 
 class Detail(VerticalScroll):
