@@ -4,7 +4,6 @@ The earliest serious line is not the root cause: a rank may print a traceback, r
 finding is first asked whether its rank went on stepping; only then do role, time and specificity decide.
 """
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -455,7 +454,7 @@ def unrecognised(base: RuleBase, sources: Sequence[Source]) -> Finding | None:
     """RUN000: something failed, and no rule knows it. The last exception of the earliest failing place tells most."""
     best: tuple[tuple[Any, ...], Source, Occurrence] | None = None
     for source in sources:
-        noise = {(o.line) for o in source.scan.occurrences if o.rule in base and base[o.rule].role == "noise"}
+        noise = {o.line for o in source.scan.occurrences if o.rule in base and base[o.rule].role == "noise"}
         for error in source.scan.errors:
             if error.line in noise or not (_STRONG.search(error.text) or error.level in ("ERROR", "CRITICAL")):
                 continue
@@ -501,11 +500,6 @@ def _from_unrecognised(base: RuleBase, finding: Finding, index: int) -> Diagnosi
         UNRECOGNISED, finding.topic, "error", "guess", finding.title, cause, ask, finding.place,
         (finding.place.rank,) if finding.place.rank is not None else (), finding.evidence, index,
     )  # fmt: skip
-
-
-def base_name(name: str) -> str:
-    """The last part of a source's name, for headings."""
-    return os.path.basename(name.rsplit("!", 1)[-1]) or name
 
 
 __all__ = ["NOWHERE", "Group", "Source", "applicable", "fill", "fill_both", "rank", "rank_in_name"]

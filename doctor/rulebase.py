@@ -276,13 +276,11 @@ def as_rule(row: list[Any]) -> Rule:
 
 def rules_folder() -> str:
     """The rules shipped with the package, or beside it in a checkout."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    packed = os.path.join(here, "_data", "rules")
-    return packed if os.path.isdir(packed) else os.path.join(os.path.dirname(here), "rules")
+    return data_folder("rules")
 
 
 def data_folder(name: str) -> str:
-    """A data folder of the package (``fixtures/demo``), or beside it in a checkout."""
+    """A data folder of the package (``rules``, ``fixtures/demo``), or beside it in a checkout."""
     here = os.path.dirname(os.path.abspath(__file__))
     packed = os.path.join(here, "_data", name)
     return packed if os.path.isdir(packed) else os.path.join(os.path.dirname(here), name)

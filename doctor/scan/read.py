@@ -64,7 +64,7 @@ def read_source(
             problem = _problem(error)
         data = b"".join(first)
         if complete and (b"\xe2\x80" in data or b"\xc2\xa0" in data):
-            data = plain_quotes(data)
+            data = _plain_quotes(data)
         parts = kinds.segments(source.name, data if complete else data[:HEAD], complete=complete)
         names = tuple(dict.fromkeys(p.kind for p in parts))
         judged = any(k in kinds.LOG_KINDS for k in names)
@@ -130,9 +130,9 @@ _LOUD = lazy(r"Traceback \(most recent call last\)|\[(?:ERROR|FATAL|ASSERT)\]|\b
 def _suspicious(data: bytes, scan: Scanned) -> int:
     """The first line that speaks of trouble in words that no rule knows."""
     for number, raw in enumerate(data.split(b"\n"), 1):
-        text = records.strip(records.visible(raw))
+        text = records.read_line(raw)
         head = records.head_of(text.text)
-        level = (head.level if head else "") or text.level or records.bare_level(text.text)
+        level = records.level_of(text, head)
         quiet = level in _QUIET or "Warning" in text.text
         if _LOUD.search(text.text) or (not quiet and _TROUBLE.search(text.text)):
             return number
@@ -148,7 +148,7 @@ def _explained(matcher: Matcher, scan: Scanned) -> bool:
 _QUOTES = (("‘", "'"), ("’", "'"), ("“", '"'), ("”", '"'), ("\u00a0", " "), ("\u200b", ""))
 
 
-def plain_quotes(data: bytes) -> bytes:
+def _plain_quotes(data: bytes) -> bytes:
     """A paste out of a blog or chat, whose editor made curly quotes and odd blanks of what the program printed."""
     for fancy, plain in _QUOTES:
         data = data.replace(fancy.encode(), plain.encode())
@@ -157,18 +157,20 @@ def plain_quotes(data: bytes) -> bytes:
 
 _ENTITIES = ((b"&lt;", b"<"), (b"&gt;", b">"), (b"&quot;", b'"'), (b"&#34;", b'"'), (b"&#39;", b"'"), (b"&#x27;", b"'"),
              (b"&nbsp;", b" "), (b"&amp;", b"&"))  # fmt: skip
-_FULL_WIDTH = {
-    "：": ": ",
-    "，": ", ",
-    "（": " (",
-    "）": ") ",
-    "；": "; ",
-    "！": "!",
-    "？": "?",
-    "　": " ",
-    "【": "[",
-    "】": "]",
-}
+_FULL_WIDTH = str.maketrans(
+    {
+        "：": ": ",
+        "，": ", ",
+        "（": " (",
+        "）": ") ",
+        "；": "; ",
+        "！": "!",
+        "？": "?",
+        "　": " ",
+        "【": "[",
+        "】": "]",
+    }
+)
 _TERMINALS = (80, 100, 120, 132, 160)
 _NARROWEST = 60
 
@@ -181,9 +183,7 @@ def straightened(data: bytes) -> bytes:
         for entity, plain in _ENTITIES:
             data = data.replace(entity, plain)
     text = data.decode("utf-8", "surrogateescape")
-    for wide, narrow in _FULL_WIDTH.items():
-        text = text.replace(wide, narrow)
-    return _unwrapped(text).encode("utf-8", "surrogateescape")
+    return _unwrapped(text.translate(_FULL_WIDTH)).encode("utf-8", "surrogateescape")
 
 
 def _unwrapped(text: str) -> str:

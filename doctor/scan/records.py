@@ -218,6 +218,16 @@ def head_of(text: str) -> Head | None:
     return None
 
 
+def read_line(raw: bytes) -> Stripped:
+    """A line as it stands in a log: as a person sees it, without its prefixes."""
+    return strip(visible(raw))
+
+
+def level_of(line: Stripped, head: Head | None) -> str:
+    """The level a line itself names: by its head, its prefix, or ``[ERROR]`` alone; "" without one."""
+    return (head.level if head else "") or line.level or bare_level(line.text)
+
+
 def is_traceback(text: str) -> bool:
     """Whether a Python traceback begins here (CANN's own says "TraceBack")."""
     return bool(_TRACEBACK.match(text))

@@ -236,7 +236,7 @@ def _rank_of(stripped: records.Stripped, head: records.Head | None) -> int | Non
 
 def _revive(late: _Late, like: Occurrence) -> Occurrence:
     """The occurrence of a hit that was only counted: its own line and time, the captures of its twin."""
-    stripped = records.strip(records.visible(late.raw))
+    stripped = records.read_line(late.raw)
     head = records.head_of(stripped.text)
     line = _Line(0, 0, stripped.text, like.level, head, stripped)
     return _occurrence(like.rule, late.line, late.steps, line, like.args)
@@ -377,7 +377,7 @@ class Scanner:
                 self._times[1] = head.seconds
                 break
         for raw in self._head[:16384].split(b"\n")[:60]:
-            head = records.head_of(records.strip(records.visible(raw)).text)
+            head = records.head_of(records.read_line(raw).text)
             if head is None:
                 continue
             if head.pid is not None:
@@ -404,15 +404,6 @@ class Scanner:
         )
 
     # ---------------------------------------------------------------- judging
-
-    def _line_at(self, start: int) -> int:
-        """Number of a line anywhere in the window, without moving the running count."""
-        kept = self._counted_at, self._counted
-        try:
-            self._counted_at, self._counted = self._starts[0]
-            return self._line_of(start)
-        finally:
-            self._counted_at, self._counted = kept
 
     def _line_of(self, start: int) -> int:
         """1-based number of the line that begins at ``start`` (among the chunks at hand)."""
@@ -527,10 +518,10 @@ class Scanner:
             if found < 0:
                 return
             start = window.line_start(found)
-            text = records.strip(records.visible(window.slice(start, window.line_end(found)))).text
+            text = records.read_line(window.slice(start, window.line_end(found))).text
             if records.is_step(text):
                 head = records.head_of(text)
-                self._step_line = (self._line_at(start), head.seconds if head else None)
+                self._step_line = (self._line_of(start), head.seconds if head else None)
                 return
             end = start
 
@@ -550,20 +541,21 @@ class Scanner:
 
     def _piece(self, start: int, stop: int, raw: bytes, anchors: dict[int, int]) -> None:
         """Judge a line, or what stands around a hit on a line that is long or was overwritten by returns."""
-        key: bytes | tuple[bytes, str] = _message_key(raw)
-        if key in self._memo:
-            known = self._memo[key]
+        message = _message_key(raw)
+        if message in self._memo:
+            known = self._memo[message]
             if known is None:
                 head = self._record_head(start, raw)
-                known = self._memo.get((_message_key(raw), head.level if head else ""))
+                known = self._memo.get((message, head.level if head else ""))
             if known is not None and self._again(known, start, raw):
                 return
         judged = self._judge_line(start, stop, raw, anchors)
         if judged is not None and len(self._memo) < MEMO:
-            if judged.context_level is not None:
-                self._memo[key] = None
-                key = (_message_key(raw), judged.context_level)
-            self._memo[key] = judged
+            if judged.context_level is None:
+                self._memo[message] = judged
+            else:
+                self._memo[message] = None
+                self._memo[message, judged.context_level] = judged
 
     def _again(self, known: _Judged, start: int, raw: bytes) -> bool:
         """Count a message that was judged before; False if some rule still wants to keep it in full."""
@@ -585,10 +577,10 @@ class Scanner:
     def _judge_line(self, start: int, stop: int, raw: bytes, anchors: dict[int, int]) -> _Judged | None:
         """Judge a line by its text; None if the answer depends on more than the line and its level."""
         matcher = self.matcher
-        stripped = records.strip(records.visible(raw))
+        stripped = records.read_line(raw)
         text = stripped.text
         head = records.head_of(text)
-        level = (head.level if head else "") or stripped.level or records.bare_level(text)
+        level = records.level_of(stripped, head)
         wanted: dict[int, list[int]] = {}
         specials: set[str] = set()
         for aid in anchors:
@@ -792,7 +784,7 @@ class Scanner:
                 region.pop(0)  # its beginning may be cut off
             for raw in reversed(region):
                 at -= len(raw) + 1
-                yield at, records.strip(records.visible(raw)).text
+                yield at, records.read_line(raw).text
             if low == floor or at - 1 < floor:
                 return
 
@@ -803,7 +795,7 @@ class Scanner:
         if start - 1 < window.base:
             return None
         if _ENDS.search(raw, 0, HEAD_BYTES):
-            own = records.strip(records.visible(raw[:HEAD_BYTES])).text
+            own = records.read_line(raw[:HEAD_BYTES]).text
             if records.is_traceback(own) or records.is_exception(own):
                 # what ends a run is printed behind whatever warning came last, and is no part of it
                 self._headless = (start, None)
@@ -836,10 +828,10 @@ class Scanner:
             around.append((offset, window.line_end(offset), text))
         around.reverse()
         here = len(around)
-        around.append((start, stop, records.strip(records.visible(window.slice(start, stop))).text))
+        around.append((start, stop, records.read_line(window.slice(start, stop)).text))
         at = stop + 1
         for raw in window.slice(at, min(window.end, at + BLOCK_BYTES)).split(b"\n")[:lines]:
-            text = records.strip(records.visible(raw)).text
+            text = records.read_line(raw).text
             if _far(text, head, seconds):
                 break
             around.append((at, at + len(raw), text))
@@ -860,7 +852,7 @@ class Scanner:
             if n >= 0 and near_by.lines[n][1] == start:
                 return near_by._replace(near=near_by.lines[n][0])
         first = start
-        text = records.strip(records.visible(window.slice(start, stop))).text
+        text = records.read_line(window.slice(start, stop)).text
         if not records.head_of(text) and (whole or not records.is_traceback(text)):
             for offset, line in self._lines_back(start):
                 if records.head_of(line):
@@ -875,7 +867,7 @@ class Scanner:
         at, used, near = first, 0, 0
         while at < window.end and len(texts) < 2 * BLOCK_LINES and at - first < 2 * BLOCK_BYTES:
             line_end = window.line_end(at)
-            line = records.strip(records.visible(window.slice(at, line_end))).text
+            line = records.read_line(window.slice(at, line_end)).text
             if at > start and (records.head_of(line) or (not whole and records.is_traceback(line))):
                 break
             if at <= start:
