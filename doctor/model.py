@@ -61,12 +61,19 @@ class Fact(NamedTuple):
 
 
 class Unknown:
-    """A fact that could not be read, and why. Has no truth value: asking for one is a mistake in a check."""
+    """A fact that could not be read, and why. Has no truth value: asking for one is a mistake in a check.
 
-    __slots__ = ("how", "name", "why")
+    ``why`` and ``how`` (what makes it readable) name texts of the interface, ``why.<code>`` and ``how.<code>``, which
+    ``args`` fill. ``applies`` is False where the question itself does not arise: a host without an NPU has no NPU
+    health, and that is a state, not a gap.
+    """
 
-    def __init__(self, name: str, why: str, how: str = "") -> None:
-        self.name, self.why, self.how = name, why, how
+    __slots__ = ("applies", "args", "how", "name", "why")
+
+    def __init__(
+        self, name: str, why: str, how: str = "", args: dict[str, Any] | None = None, *, applies: bool = True
+    ) -> None:
+        self.name, self.why, self.how, self.args, self.applies = name, why, how, args or {}, applies
 
     def __bool__(self) -> NoReturn:
         raise TypeError(f"{self.name} is unknown ({self.why}); it is neither true nor false")
@@ -96,6 +103,75 @@ class Finding(NamedTuple):
     times: int = 1
     recovered: bool = False
     why: Text = {}
+
+
+class Raw(NamedTuple):
+    """What a host answered to one question, before anybody reads it.
+
+    ``key`` is the question: ``run npu-smi info``, ``file /etc/hccn.conf``, ``look /dev/davinci*``, ``ask memory``.
+    ``state``: ok (it ran or was read, whatever the exit code) · missing (no such file or command) · denied · timeout ·
+    failed · killed (ended by a signal) · refused (not a read-only command) · not_recorded.
+    """
+
+    key: str
+    state: str
+    out: str = ""
+    err: str = ""
+    code: int | None = None
+    seconds: float = 0.0
+    cut: bool = False
+
+    @property
+    def text(self) -> str:
+        """Both streams: tools of the driver write failures to either."""
+        return self.out + self.err
+
+
+class Answer(NamedTuple):
+    """What a check says, before its rule gives it an id, a severity and words.
+
+    ``severity`` and ``confidence`` differ from the rule's when they are given; ``why`` and ``how`` name texts of the
+    interface for answers other than pass and fail.
+    """
+
+    verdict: Verdict
+    args: dict[str, Any] = {}
+    evidence: tuple[Evidence, ...] = ()
+    place: Place = NOWHERE
+    severity: str | None = None
+    confidence: str | None = None
+    why: str = ""
+    how: str = ""
+
+
+def fail(
+    args: dict[str, Any] | None = None,
+    *evidence: Evidence | None,
+    place: Place = NOWHERE,
+    severity: str | None = None,
+    confidence: str | None = None,
+) -> Answer:
+    """The check found what its rule warns of."""
+    return Answer(Verdict.FAIL, args or {}, _some(evidence), place, severity, confidence)
+
+
+def passed(args: dict[str, Any] | None = None, *evidence: Evidence | None, place: Place = NOWHERE) -> Answer:
+    """The check looked and found nothing wrong."""
+    return Answer(Verdict.PASS, args or {}, _some(evidence), place)
+
+
+def unknown(why: str, how: str = "", *evidence: Evidence | None, place: Place = NOWHERE, **args: Any) -> Answer:
+    """The check could not tell, for the reason ``why``; ``how`` makes it possible."""
+    return Answer(Verdict.UNKNOWN, args, _some(evidence), place, why=why, how=how)
+
+
+def not_applicable(why: str, **args: Any) -> Answer:
+    """The question does not arise here, for the reason ``why``."""
+    return Answer(Verdict.NOT_APPLICABLE, args, why=why)
+
+
+def _some(evidence: tuple[Evidence | None, ...]) -> tuple[Evidence, ...]:
+    return tuple(e for e in evidence if e is not None)
 
 
 class Edit(NamedTuple):

@@ -122,7 +122,10 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``log`` for a log rule; ``host`` for a check: answers by key, see ``doctor.hosts.compose``."""
+
     log: str = ""
+    host: dict[str, Any] = {}
     expect: dict[str, str] = {}
     first: bool = False
     file: str = ""
@@ -152,6 +155,7 @@ class RuleS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     next: Both
     provenance: list[Source]
     tests: Tests
+    subject: Both | None = None
     role: Literal["root", "either", "symptom", "pointer", "wrapper", "detail", "noise"] = "root"
     priority: int = 50
     aliases: list[str] = []
@@ -300,8 +304,10 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
             say(f"$.match.{name}", f"match.{name} is not judged by this version: keep the rule a draft")
     if (rule.confirm or rule.contradict) and rule.status != "draft":
         say("$.confirm", "confirm and contradict are not judged by this version: keep the rule a draft")
+    if rule.match.check is not None and rule.match.check.needs and rule.subject is None:
+        say("$.match.check", "a check needs a subject: what is looked at, shown when it passes")
     if full and rule.match.check is not None:
-        found += _lint_call(path, rule.match.check.call, node)
+        found += _lint_call(path, rule.match.check, node)
     if rule.status == "preview" and rule.severity == "error":
         say("$.severity", "a preview rule is at most a warning")
     if not rule.provenance:
@@ -333,27 +339,39 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
                         say(f"$.{field}.{lang}", f"{{{name}}} is filled by no capture of the rule")
         if not re.search(r"[\u4e00-\u9fff]", text.zh):
             say(f"$.{field}.zh", "no Chinese text")
-    if rule.match.log is not None:
+    # two rules stand behind the examples: one that the engine itself concludes, and the draft
+    if rule.match.log is not None or (rule.match.check is not None and rule.match.check.needs):
         if not rule.tests.hit:
             say("$.tests", "at least one hit example is needed")
         if len(rule.tests.miss) < 2:
             say("$.tests", "at least two miss examples are needed")
+    if rule.match.log is not None:
         for key in {k for e in rule.tests.hit for k in e.expect} - known:
             say("$.tests.hit", f"expects {key!r}, which no pattern captures")
     return found
 
 
-def _lint_call(path: str, call: str, node: yaml.Node | None) -> list[Problem]:
-    """A check must name a callable that exists."""
+def _lint_call(path: str, check: CheckS, node: yaml.Node | None) -> list[Problem]:
+    """A check must name a callable that exists, and facts that a probe gives."""
     import importlib
 
-    module, _, name = call.partition(":")
+    from doctor.probes.base import all_probes
+
+    found = []
+    module, _, name = check.call.partition(":")
     try:
-        if callable(getattr(importlib.import_module(module), name)):
-            return []
+        there = callable(getattr(importlib.import_module(module), name))
     except (ImportError, AttributeError, ValueError):
-        pass
-    return [Problem(path, _line_of(node, "$.match.check.call"), f"{call} is no callable of the doctor")]
+        there = False
+    if not there:
+        at = _line_of(node, "$.match.check.call")
+        found.append(Problem(path, at, f"{check.call} is no callable of the doctor"))
+    given = {fact for probe in all_probes() for fact in probe.gives}
+    for n, need in enumerate(check.needs):
+        if need.removesuffix("?") not in given:
+            at = _line_of(node, f"$.match.check.needs[{n}]")
+            found.append(Problem(path, at, f"no probe gives {need.removesuffix('?')}"))
+    return found
 
 
 def _lint_log(path: str, log: LogS, node: yaml.Node | None, *, full: bool) -> list[Problem]:
@@ -457,7 +475,7 @@ def topics_of(folder: str) -> tuple[dict[str, dict[str, str]], list[Problem]]:
         return {}, [Problem(path, error.line, error.text)]
 
 
-NOT_RULES = ("topics.yaml", "versions.yaml", "signatures.yaml")
+NOT_RULES = ("topics.yaml", "versions.yaml", "signatures.yaml", "hccl_env.yaml")
 
 
 def read_folder(

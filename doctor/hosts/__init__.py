@@ -1,0 +1,1 @@
+"""Where raw answers come from: this machine, a recording, texts at hand."""

@@ -1,0 +1,1 @@
+"""One module per subject: what to read, how long it may take, how to parse it."""
