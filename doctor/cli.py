@@ -55,6 +55,11 @@ def parser() -> argparse.ArgumentParser:
     diagnose.add_argument("--engine", choices=engines, default="", help=argparse.SUPPRESS)
     _common(diagnose)
 
+    from doctor import checkcli
+
+    checkcli.add_check(commands, _common)
+    checkcli.add_record(commands, _common)
+
     demo = commands.add_parser("demo", help="diagnose the shipped sample run")
     demo.add_argument("--all", action="store_true", help=argparse.SUPPRESS)
     _common(demo)
@@ -116,7 +121,7 @@ def run(argv: Sequence[str]) -> int:
     args.lang, args.no_color = lang, getattr(args, "no_color", False)
     command: Callable[[argparse.Namespace], int] = {
         None: _tui, "tui": _tui, "diagnose": _diagnose, "demo": _demo, "rules": _rules, "explain": _explain,
-        "schema": _schema,
+        "schema": _schema, "check": _check, "record": _record,
     }[args.command]  # fmt: skip
     try:
         return command(args)
@@ -151,7 +156,7 @@ def _own_failure(lang: str, error: Exception) -> int:
     return OWN_FAILURE
 
 
-def _out(args: argparse.Namespace, text: str) -> bool:
+def write_result(args: argparse.Namespace, text: str) -> bool:
     """Write a result to --output or stdout; False (and a line on stderr) if that cannot be."""
     if getattr(args, "output", None):
         try:
@@ -249,12 +254,12 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
     if args.format == "json":
         from doctor.render.json import render
 
-        ok = _out(args, render(report, indent=2 if sys.stdout.isatty() else None) + "\n")
+        ok = write_result(args, render(report, indent=2 if sys.stdout.isatty() else None) + "\n")
     else:
         from doctor.render import text
 
         if args.output:
-            ok = _out(args, text.plain(text.layout(report, args.lang, every=args.all)))
+            ok = write_result(args, text.plain(text.layout(report, args.lang, every=args.all)))
         else:
             text.emit(report, args.lang, every=args.all, no_color=args.no_color)
             ok = True
@@ -266,6 +271,18 @@ def _rules(args: argparse.Namespace) -> int:
     from doctor import rulecli
 
     return {"list": rulecli.listing, "test": rulecli.test, "new": rulecli.new}[args.action](args)
+
+
+def _check(args: argparse.Namespace) -> int:
+    from doctor import checkcli
+
+    return checkcli.check(args)
+
+
+def _record(args: argparse.Namespace) -> int:
+    from doctor import checkcli
+
+    return checkcli.record(args)
 
 
 def _explain(args: argparse.Namespace) -> int:

@@ -121,5 +121,7 @@ def _next(answers: queue.SimpleQueue[Done], probes: Mapping[str, Probe], running
         late = next((probes[name] for name, end in running.items() if now > end), None)
         if late is None:
             return None
-        gone = {n: Unknown(n, "timeout", "", {"seconds": f"{late.limit:g}"}) for n in late.gives}
+        gone: dict[str, Fact | Unknown] = {
+            n: Unknown(n, "timeout", "", {"seconds": f"{late.limit:g}"}) for n in late.gives
+        }
         return Done(late, gone, late.limit)

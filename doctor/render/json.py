@@ -23,6 +23,15 @@ def _clean(text: str) -> str:
     return redact(printable(text))
 
 
+def _clean_all(value: Any) -> Any:
+    """Plain data with every text in it cleaned."""
+    if isinstance(value, str):
+        return _clean(value)
+    if isinstance(value, dict):
+        return {_clean(str(key)): _clean_all(one) for key, one in value.items()}
+    return [_clean_all(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
 def _texts(texts: dict[str, str]) -> dict[str, str]:
     return {lang: _clean(text) for lang, text in texts.items()}
 
@@ -103,9 +112,7 @@ def _input(seen: InputSeen) -> dict[str, Any]:
 
 def report_dict(report: Report) -> dict[str, Any]:
     """The report as plain data, in the order of the schema."""
-    target = dict(report.target)
-    if "inputs" in target:
-        target["inputs"] = [_clean(str(name)) for name in target["inputs"]]
+    target = _clean_all(report.target)
     return {
         "schema": SCHEMA,
         "tool": report.tool,
@@ -117,9 +124,7 @@ def report_dict(report: Report) -> dict[str, Any]:
         "diagnoses": [_diagnosis(d) for d in report.diagnoses],
         "findings": [_finding(f) for f in report.findings],
         "inputs": [_input(i) for i in report.inputs],
-        "facts": {
-            k: {n: _clean(v) if isinstance(v, str) else v for n, v in f.items()} for k, f in report.facts.items()
-        },
+        "facts": _clean_all(report.facts),
         "series": list(report.series),
         "timings": report.timings,
     }

@@ -196,7 +196,7 @@ def layout(
     advice = [d for d in report.diagnoses if d.severity == "advice"]
     shown = report.diagnoses if every else tuple(_distinct(serious)[:SHOWN] or _distinct(advice)[:SHOWN])
     for n, diagnosis in enumerate(shown, 1):
-        out += _diagnosis(n, diagnosis, report, lang, columns, every, ascii_only)
+        out += diagnosis_lines(n, diagnosis, report, lang, columns, every, ascii_only)
     rest = [d for d in report.diagnoses if d not in shown]
     if rest:
         out.append([])
@@ -229,9 +229,10 @@ def _distinct(diagnoses: Sequence[Diagnosis]) -> list[Diagnosis]:
     return out
 
 
-def _diagnosis(
+def diagnosis_lines(
     n: int, diagnosis: Diagnosis, report: Report, lang: str, columns: int, every: bool, ascii_only: bool
 ) -> list[Line]:
+    """One diagnosis in full, number ``n`` of the report."""
     place = place_text(diagnosis, lang)
     facts = [
         diagnosis.rule, tr(lang, f"severity.{diagnosis.severity}"), tr(lang, f"confidence.{diagnosis.confidence}"),
