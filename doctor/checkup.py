@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from doctor import engine, ranking
+from doctor import ranking
 from doctor.hosts.base import Host
 from doctor.i18n import LANGUAGES, texts
 from doctor.model import (
@@ -27,7 +27,7 @@ from doctor.model import (
     worst,
 )
 from doctor.probes import base as probes
-from doctor.rulebase import Rule, RuleBase
+from doctor.rulebase import Rule, RuleBase, tool_info
 from doctor.rulebase import load as load_rules
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -154,7 +154,7 @@ class Checkup:
             self.seconds,
             partial,
             self.options.cancelled(),
-            engine.tool_info(self.base, ""),
+            tool_info(self.base, ""),
         )
         return report._replace(verdict=verdict_of(report))
 

@@ -1,19 +1,18 @@
 """What to run and in which order: inputs → scans → findings → report."""
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from doctor import __version__, ranking
+from doctor import ranking
 from doctor.i18n import LANGUAGES, tr
 from doctor.model import SEVERITIES, Evidence, Finding, InputSeen, Place, Report, Text, Verdict, worst
-from doctor.rulebase import RuleBase, load
+from doctor.rulebase import RuleBase, load, tool_info
 from doctor.scan import kinds
 from doctor.scan.inputs import Limits, Problem, Source, expand
 from doctor.scan.inputs import problem as problem_of
-from doctor.scan.read import SMALL, Read, read_path, read_source
+from doctor.scan.read import SMALL, STATES, Piece, Read, read_path, read_source
 from doctor.scan.scanner import Matcher, Scanned
 
 PARALLEL_FROM = 48 << 20
@@ -85,6 +84,8 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     scans: list[tuple[int, Scanned]] = []
     facts: dict[str, Any] = {}
     large: list[tuple[int, Source]] = []
+    pieces: list[tuple[int, str, Piece]] = []
+    understood: frozenset[str] = frozenset()
     order = 0
     interrupted = False
     suspicious = 0
@@ -106,10 +107,12 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
             try:
                 read = read_source(matcher, item, stop, meter.on(item.name))
                 suspicious += bool(read.suspicious)
+                pieces += [(order, read.scan.name, piece) for piece in read.pieces]
                 _note(order, read, scans, seen, facts)
             except OSError as error:
                 problems.append(problem_of(item.name, error))
         for number, read in _read_large(matcher, large, options, stop, meter):
+            pieces += [(number, read.scan.name, piece) for piece in read.pieces]
             _note(number, read, scans, seen, facts)
     except KeyboardInterrupt:
         interrupted = True
@@ -121,6 +124,14 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     for problem in problems:
         inputs_seen.append(_problem_seen(problem))
     findings, diagnoses = ranking.rank(base, [s for _, s in scans], {k: v[0] for k, v in facts.items()})
+    if pieces:
+        from doctor import pasted
+
+        states = pasted.judge(base, [(name, piece) for _, name, piece in sorted(pieces, key=lambda p: p[0])])
+        diagnoses = pasted.merged(diagnoses, states.diagnoses, len(findings))
+        findings += states.findings
+        inputs_seen = [s._replace(state="read", why={}) if _now_judged(s, states.sources) else s for s in inputs_seen]
+        understood = states.sources if any(f.verdict is Verdict.PASS for f in states.findings) else frozenset()
     findings += tuple(_input_findings(inputs_seen, [s for _, s in scans], base))
     report = Report(
         {"kind": "inputs", "inputs": list(inputs) + (["<paste>"] if paste is not None else [])},
@@ -140,7 +151,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         tool_info(base, matcher.engine.name),
         sum(_unexplained(base, scan) for _, scan in scans) + suspicious,
     )
-    return report._replace(verdict=verdict_of(report))
+    return report._replace(verdict=verdict_of(report, understood))
 
 
 class _Paste:
@@ -205,6 +216,11 @@ def _note(
     if read.judged:
         scans.append((order, scan._replace(head=b"")))
     seen.append((order, InputSeen(scan.name, names, scan.size, scan.lines, scan.rank, state, why)))
+
+
+def _now_judged(seen: InputSeen, sources: frozenset[str]) -> bool:
+    """Whether an input of which no rule knows the kind was judged by checks."""
+    return seen.state == "not_judged" and seen.name in sources and STATES.issuperset(seen.kinds)
 
 
 def _read_large(
@@ -298,12 +314,13 @@ def _unexplained(base: RuleBase, scan: Scanned) -> int:
     )
 
 
-def verdict_of(report: Report) -> str:
-    """error, warning, advice, healthy or unknown; healthy only if all that was read was understood."""
+def verdict_of(report: Report, checked: frozenset[str] = frozenset()) -> str:
+    """error, warning, advice, healthy or unknown; healthy only if all that was read was understood. ``checked``: the
+    inputs that checks have judged."""
     found = worst([d.severity for d in report.diagnoses])
     if found in ("error", "warning"):
         return str(found)
-    judged = [s for s in report.inputs if s.state == "read" and any(k in UNDERSTOOD for k in s.kinds)]
+    judged = [s for s in report.inputs if s.state == "read" and (UNDERSTOOD.intersection(s.kinds) or s.name in checked)]
     if not judged or any(s.state in ("unreadable", "partial") for s in report.inputs) or report.partial:
         return "unknown"
     if found:
@@ -327,9 +344,3 @@ def exit_code(report: Report, fail_on: str = "error") -> int:
         if finding.id in ("INPUT", "RULES") and SEVERITIES.index(finding.severity) <= limit:
             return 1
     return 0
-
-
-def tool_info(base: RuleBase, engine: str) -> dict[str, Any]:
-    """Name and version of what made a report."""
-    return {"name": "mindspore-doctor", "version": __version__, "python": sys.version.split()[0], "engine": engine,
-            "rules": len(base)}  # fmt: skip

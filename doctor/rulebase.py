@@ -7,6 +7,7 @@ first line is the matching index and whose further lines are the whole rules, re
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -344,3 +345,9 @@ def load(folder: str | None = None) -> RuleBase:
     blob = ruleschema.compile_folder(folder)
     cache.write_checked(name, blob)
     return RuleBase(folder, key, blob)
+
+
+def tool_info(base: RuleBase, engine: str) -> dict[str, Any]:
+    """Name and version of what made a report."""
+    return {"name": "mindspore-doctor", "version": __version__, "python": sys.version.split()[0], "engine": engine,
+            "rules": len(base)}  # fmt: skip

@@ -27,14 +27,31 @@ class Stop(OSError):
         self.code, self.detail = code, ""
 
 
+STATES = frozenset(("npu_smi", "hccn_tool", "rank_table", "environment", "shell", "versions", "dmesg"))
+"""Kinds that show the state of a machine: checks read them, beside the log rules."""
+
+STATE_LIMIT = 64 << 20
+"""Bytes of a file of such a kind that are read; a rank table of 4,096 ranks has one hundredth of that."""
+
+
+class Piece(NamedTuple):
+    """A part of an input that shows the state of a machine. ``first_line`` counts from 1."""
+
+    kind: str
+    first_line: int
+    text: str
+
+
 class Read(NamedTuple):
     """What one source holds. ``judged``: whether any part of it is of a kind that log rules read; ``suspicious``: the
-    number of its first line that speaks of a failure though no rule does, 0 without one (small inputs only)."""
+    number of its first line that speaks of a failure though no rule does, 0 without one (small inputs only);
+    ``pieces``: the parts that checks can judge."""
 
     scan: Scanned
     kinds: tuple[str, ...]
     judged: bool
     suspicious: int = 0
+    pieces: tuple[Piece, ...] = ()
 
 
 def read_source(
@@ -97,7 +114,10 @@ def read_source(
     if not judged and data:
         scan = scan._replace(size=max(scan.size, len(data)), head=data[:HEAD], lines=data.count(b"\n"))
     suspicious = _suspicious(data, scan) if complete and wanted and not scan.occurrences else 0
-    return Read(scan, names, judged or not data, suspicious)
+    pieces = tuple(
+        Piece(p.kind, p.first_line, data[p.start : p.end].decode("utf-8", "replace")) for p in parts if p.kind in STATES
+    )
+    return Read(scan, names, judged or not data, suspicious, pieces if complete else ())
 
 
 def read_path(
@@ -110,7 +130,10 @@ def read_path(
             names = tuple(dict.fromkeys(s.kind for s in kinds.segments(name, head, complete=False)))
             if not any(k in kinds.LOG_KINDS for k in names):
                 size = os.fstat(file.fileno()).st_size
-                return Read(Scanner(matcher, name).finish()._replace(size=size, head=head), names, False)
+                whole: tuple[Piece, ...] = ()
+                if len(names) == 1 and names[0] in STATES and size <= STATE_LIMIT:
+                    whole = (Piece(names[0], 1, (head + file.read()).decode("utf-8", "replace")),)
+                return Read(Scanner(matcher, name).finish()._replace(size=size, head=head), names, False, 0, whole)
             file.seek(0)
             return Read(scan_stream(matcher, name, file, cancelled=stop, progress=progress), names, True)
     except OSError as error:

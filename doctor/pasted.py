@@ -1,0 +1,105 @@
+"""What pasted outputs and tables say of a machine: the same checks as ``doctor check``, on texts.
+
+An npu-smi table in a paste answers the question ``npu-smi info``; every other question stays unanswered, so only the
+checks that need no more can speak.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from doctor import checkup
+from doctor.hosts.base import MemoryHost, title
+from doctor.model import Diagnosis, Evidence, Finding, Raw, Verdict
+from doctor.rulebase import RuleBase
+from doctor.scan.read import Piece
+
+
+class Origin(NamedTuple):
+    """Where the answer to a question stands: in which input, from which line on."""
+
+    name: str
+    line: int
+
+
+class Judged(NamedTuple):
+    """``findings``: what passed and what failed. ``sources``: the inputs that answered any question."""
+
+    findings: tuple[Finding, ...]
+    diagnoses: tuple[Diagnosis, ...]
+    sources: frozenset[str]
+
+
+def readers() -> Iterator[object]:
+    """Modules that know which questions a text answers."""
+    import doctor.probes as package
+
+    for module in pkgutil.iter_modules(package.__path__):
+        if module.name.startswith("pasted_"):
+            yield importlib.import_module(f"doctor.probes.{module.name}")
+
+
+def answers(pieces: Iterable[tuple[str, Piece]]) -> tuple[dict[str, Raw], dict[str, Origin]]:
+    """Answers by key, and where each stands; of two answers to one question the first counts."""
+    raws: dict[str, Raw] = {}
+    origins: dict[str, Origin] = {}
+    modules = list(readers())
+    for name, piece in pieces:
+        for module in modules:
+            found: dict[str, str | Raw] = module.from_text(piece.text)  # type: ignore[attr-defined]
+            for key, answer in found.items():
+                if key in raws:
+                    continue
+                raw = answer if isinstance(answer, Raw) else Raw(key, "ok", answer, code=0)
+                raws[key] = raw
+                at = piece.text.find(raw.text.split("\n", 1)[0]) if raw.text else 0
+                origins[key] = Origin(name, piece.first_line + piece.text.count("\n", 0, max(at, 0)))
+    return raws, origins
+
+
+def judge(base: RuleBase, pieces: Sequence[tuple[str, Piece]]) -> Judged:
+    """Run the checks over what some inputs show of a machine."""
+    raws, origins = answers(pieces)
+    if not raws:
+        return Judged((), (), frozenset())
+    run = checkup.Checkup(MemoryHost(raws, "paste"), base=base)
+    for _ in run.steps():
+        pass
+    by_title = {title(key): origin for key, origin in origins.items()}
+    told = [f for f in run.findings if f.verdict in (Verdict.PASS, Verdict.FAIL, Verdict.CRASH)]
+    findings = tuple(f._replace(evidence=tuple(_at(e, by_title) for e in f.evidence)) for f in told)
+    names = frozenset(origin.name for origin in origins.values())
+    return Judged(findings, checkup.diagnose(base, findings), names)
+
+
+def _at(evidence: Evidence, origins: dict[str, Origin]) -> Evidence:
+    """The evidence where the user can see it: in his file, at its line."""
+    origin = origins.get(evidence.source)
+    if origin is None:
+        return evidence
+    line = origin.line + evidence.line - 1 if evidence.line else 0
+    return evidence._replace(source=origin.name, line=line)
+
+
+def merged(logs: Sequence[Diagnosis], states: Sequence[Diagnosis], offset: int) -> tuple[Diagnosis, ...]:
+    """Diagnoses of logs and of states in one order. ``offset``: where the findings of the states begin.
+
+    What a log says of a topic is not said twice. A state that is wrong comes before a log that only guesses or that no
+    rule explains, and after one that names its cause.
+    """
+    told = {d.topic for d in logs}
+    moved = [
+        d._replace(finding=d.finding + offset, consequences=tuple(n + offset for n in d.consequences))
+        for d in states
+        if d.topic not in told
+    ]
+
+    def key(diagnosis: Diagnosis) -> tuple[int, int]:
+        severity = ("error", "warning", "advice").index(diagnosis.severity)
+        guess = diagnosis.confidence == "guess" and diagnosis in logs
+        return severity, 2 if guess else int(diagnosis not in logs)
+
+    return tuple(sorted((*logs, *moved), key=key))
