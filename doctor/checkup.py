@@ -177,17 +177,17 @@ def judge(spec: Spec, facts: Mapping[str, Fact | Unknown]) -> list[Finding]:
         fact = facts.get(need.removesuffix("?")) or Unknown(need.removesuffix("?"), "not_asked")
         if isinstance(fact, Unknown) and not need.endswith("?"):
             verdict = Verdict.UNKNOWN if fact.applies else Verdict.NOT_APPLICABLE
-            return [_finding(spec, Answer(verdict, dict(fact.args), why=fact.why, how=fact.how))]
+            return [finding_of(spec, Answer(verdict, dict(fact.args), why=fact.why, how=fact.how))]
         given.append(fact)
     module, _, name = spec.call.partition(":")
     try:
         answers = getattr(importlib.import_module(module), name)(*given)
         if isinstance(answers, Answer):
             answers = [answers]
-        return [_finding(spec, answer) for answer in answers] or [_finding(spec, Answer(Verdict.PASS))]
+        return [finding_of(spec, answer) for answer in answers] or [finding_of(spec, Answer(Verdict.PASS))]
     except Exception as error:  # a check's own mistake is said, and the other checks go on
         what = f"{type(error).__name__}: {error}"[:300]
-        return [_finding(spec, Answer(Verdict.CRASH, {"what": what}, why="crashed"))]
+        return [finding_of(spec, Answer(Verdict.CRASH, {"what": what}, why="crashed"))]
 
 
 def judge_alone(spec: Spec, host: Host) -> list[Finding]:
@@ -198,7 +198,7 @@ def judge_alone(spec: Spec, host: Host) -> list[Finding]:
     return judge(spec, facts)
 
 
-def _finding(spec: Spec, answer: Answer) -> Finding:
+def finding_of(spec: Spec, answer: Answer) -> Finding:
     args = {key: value if isinstance(value, str) else plain_text(value) for key, value in answer.args.items()}
     failed = answer.verdict is Verdict.FAIL
     named = spec.whole["title"] if failed else spec.whole.get("subject") or spec.whole["title"]

@@ -59,16 +59,17 @@ class LiveHost:
             handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         except OSError as error:
             return Raw(key, _state(error), err=error.strerror or "")
-        with os.fdopen(handle, "rb", buffering=0) as file:
-            try:
-                if not stat.S_ISREG(os.fstat(handle).st_mode):
-                    return Raw(key, "failed", err="not a regular file")
-                parts, left = [], size + 1
-                while left > 0 and (part := file.read(min(left, 1 << 16))):
-                    parts.append(part)
-                    left -= len(part)
-            except OSError as error:
-                return Raw(key, _state(error), err=error.strerror or "")
+        try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                return Raw(key, "failed", err="not a regular file")
+            parts, left = [], size + 1
+            while left > 0 and (part := os.read(handle, min(left, 1 << 16))):
+                parts.append(part)
+                left -= len(part)
+        except OSError as error:
+            return Raw(key, _state(error), err=error.strerror or "")
+        finally:
+            os.close(handle)
         data = b"".join(parts)
         return Raw(
             key, "ok", _text(data[:size]), "", None, round(time.monotonic() - began, 3), len(data) > size
