@@ -146,7 +146,7 @@ def test_names_and_addresses_get_the_same_stand_in_everywhere() -> None:
 
 
 def test_networks_keep_their_members() -> None:
-    addresses = "192.168.10.5 192.168.10.77 192.168.11.5 10.9.8.7 255.255.255.0 127.0.0.1 0.0.0.0".split()
+    addresses = ["192.168.10.5", "192.168.10.77", "192.168.11.5", "10.9.8.7", "255.255.255.0", "127.0.0.1", "0.0.0.0"]
     out = cleaned({"file /etc/hccn.conf": "\n".join(f"x={address}" for address in addresses)})
     a, b, c, d, mask, loop, unset = [line.partition("=")[2] for line in out["file /etc/hccn.conf"].split("\n")]
     assert a.rsplit(".", 1)[0] == b.rsplit(".", 1)[0] != c.rsplit(".", 1)[0]
