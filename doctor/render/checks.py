@@ -18,12 +18,9 @@ def layout(
 ) -> list[Line]:
     """The report as styled lines. ``every``: each check on a line of its own."""
     columns = max(60, min(columns, 120))
-    verdict = report.verdict
-    head = f"{mark(verdict, ascii_only)} {tr(lang, f'check.verdict.{verdict}')}"
-    out: list[Line] = [[(STYLES[verdict], head)], [("dim", _counts(report, lang))]]
-    if report.partial:
-        out.append([("bold yellow", pick(report.partial, lang))])
-    out += _drawings(report, lang, columns, ascii_only)
+    out = head(report, lang, ascii_only)
+    out.append([("dim", counts(report, lang))])
+    out += drawings(report, lang, columns, ascii_only)
     for n, diagnosis in enumerate(report.diagnoses, 1):
         if diagnosis.severity == "advice" and not every:
             continue
@@ -42,7 +39,18 @@ def layout(
     return out
 
 
-def _counts(report: Report, lang: str) -> str:
+def head(report: Report, lang: str, ascii_only: bool = False) -> list[Line]:
+    """The verdict, and why the result is only a part of it."""
+    verdict = report.verdict
+    text = f"{mark(verdict, ascii_only)} {tr(lang, f'check.verdict.{verdict}')}"
+    out: list[Line] = [[(STYLES[verdict], text)]]
+    if report.partial:
+        out.append([("bold yellow", pick(report.partial, lang))])
+    return out
+
+
+def counts(report: Report, lang: str) -> str:
+    """How many checks said what."""
     number = dict.fromkeys((v.value for v in Verdict), 0)
     for finding in report.findings:
         number[finding.verdict.value] += 1
@@ -53,7 +61,7 @@ def _counts(report: Report, lang: str) -> str:
     )  # fmt: skip
 
 
-def _drawings(report: Report, lang: str, columns: int, ascii_only: bool) -> list[Line]:
+def drawings(report: Report, lang: str, columns: int, ascii_only: bool) -> list[Line]:
     """The version chain and the topology, where there is anything to draw."""
     return []
 

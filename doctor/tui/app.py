@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from doctor import crash, engine
+from doctor.hosts.base import Host
 from doctor.i18n import LANGUAGES, default_language, pick, tr
 from doctor.model import Report, Text
 from doctor.render.safe import printable
@@ -27,6 +28,7 @@ from doctor.tui.files import Spool
 from doctor.tui.screens.checks import ChecksScreen
 from doctor.tui.screens.help import HelpScreen
 from doctor.tui.screens.home import HomeScreen
+from doctor.tui.screens.machine import MachineScreen, live_host
 from doctor.tui.screens.open import OpenScreen
 from doctor.tui.screens.result import ResultScreen
 
@@ -57,13 +59,14 @@ class Job:
 
 
 class DoctorApp(App[None]):
-    """``rules`` names another rules folder."""
+    """``rules`` names another rules folder, ``host`` makes the machine to check."""
 
     TITLE = "MindSpore Doctor"
     CSS_PATH = "doctor.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW_BELOW, "-wide")]  # noqa: RUF012 - as Textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "open", "tui.key.open"),
+        Binding("e", "machine", "tui.key.machine"),
         Binding("k", "checks", "tui.key.checks"),
         Binding("l,f2", "language", "tui.key.language"),
         Binding("question_mark,f1", "help", "tui.key.help", key_display="?"),
@@ -84,8 +87,9 @@ class DoctorApp(App[None]):
             super().__init__()
             self.job, self.error, self.path = job, error, path
 
-    def __init__(self, lang: str | None = None, rules: str | None = None) -> None:
+    def __init__(self, lang: str | None = None, rules: str | None = None, host: Callable[[], Host] = live_host) -> None:
         super().__init__()
+        self._host = host
         self.lang = lang if lang in LANGUAGES else default_language()
         self.job: Job | None = None
         self.trouble: tuple[str, dict[str, str | Text]] | None = None
@@ -220,6 +224,11 @@ class DoctorApp(App[None]):
         folder = data_folder(os.path.join("fixtures", "demo"))
         self.diagnose_path(os.path.relpath(folder) if os.path.isdir(folder) else folder)
 
+    def action_machine(self) -> None:
+        """The checks of this machine."""
+        if not isinstance(self.screen, MachineScreen):
+            self.push_screen(MachineScreen(self._host))
+
     def action_checks(self) -> None:
         """What can be judged, and the rules."""
         if not isinstance(self.screen, ChecksScreen):
@@ -252,12 +261,16 @@ class DoctorApp(App[None]):
         if isinstance(screen, ResultScreen):
             here = [("copy", screen.action_copy), ("save", screen.action_save), ("search", screen.action_search),
                     ("zoom", screen.action_zoom), ("back", screen.action_back)]  # fmt: skip
+        elif isinstance(screen, MachineScreen):
+            here = [("again", screen.action_again), ("shown", screen.action_shown), ("filter", screen.action_filter)]
+            here += [("copy", screen.action_copy), ("save", screen.action_save), ("back", screen.action_back)]
         elif isinstance(screen, ChecksScreen):
             here = [("filter", screen.action_filter), ("back", screen.action_back)]
         elif self.job is not None:
             here = [("cancel", self.cancel)]
         everywhere: list[tuple[str, Any]] = [
-            ("open", self.action_open), ("demo", self.action_demo), ("checks", self.action_checks),
+            ("open", self.action_open), ("demo", self.action_demo), ("machine", self.action_machine),
+            ("checks", self.action_checks),
             ("language", self.action_language), ("theme", self.action_theme), ("help", self.action_help),
             ("quit", self.action_quit),
         ]  # fmt: skip

@@ -37,9 +37,10 @@ class Spool:
 
 def report_text(report: Report, lang: str, ascii_only: bool) -> str:
     """The whole report as plain text."""
-    from doctor.render import text
+    from doctor.render import checks, text
 
-    return text.plain(text.layout(report, lang, every=True, ascii_only=ascii_only))
+    layout = checks.layout if report.target.get("kind") == "host" else text.layout
+    return text.plain(layout(report, lang, every=True, ascii_only=ascii_only))
 
 
 def save_report(report: Report, path: str, lang: str, ascii_only: bool) -> None:

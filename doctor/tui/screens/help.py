@@ -16,11 +16,14 @@ from doctor.tui.base import TranslatedModal
 
 KEYS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("help.anywhere", (
-        ("Ctrl+P", "key.palette"), ("?  F1", "key.help"), ("o", "key.open"), ("k", "key.checks"),
+        ("Ctrl+P", "key.palette"), ("?  F1", "key.help"), ("o", "key.open"), ("e", "key.machine"), ("k", "key.checks"),
         ("l  F2", "key.language"), ("Esc", "key.back"), ("q  Ctrl+Q", "key.quit"),
     )),
     ("help.result", (
         ("c", "key.copy"), ("s", "key.save"), ("z", "key.zoom"), ("Tab", "key.next_pane"), ("Enter", "key.enter"),
+    )),
+    ("help.machine", (
+        ("1  2", "key.tabs"), ("r", "key.again"), ("v", "key.shown"), ("/", "key.filter"),
     )),
     ("help.log", (
         ("/", "key.search"), ("n  N", "key.next_hit"), ("g  G", "key.ends"),
