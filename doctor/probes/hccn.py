@@ -327,7 +327,9 @@ def _conf_fact(raw: Raw, conf: parse.Conf | None, npu: bool) -> Fact | Unknown:
 
 def _tool_fact(session: _Session, devices: Sequence[int]) -> Fact | Unknown:
     codes = Counter(trouble.code for trouble in session.troubles)
-    common = codes.most_common(1)[0][0] if codes else ""
+    # a tool that said anything is there, whatever else was not asked of it
+    told = Counter({code: n for code, n in codes.items() if code not in ("missing", "not_recorded")})
+    common = next((code for code, _ in (told or codes).most_common(1)), "")
     if session.answered:
         state = "ok"
     elif common == "not_recorded":

@@ -43,7 +43,11 @@ _LATER: tuple[tuple[str, str], ...] = (
     ("link_stat", r"\[devi(?:d|ce) ?\d{1,5}\] ?(?:link (?:up|down) count|link change|[ \t]{0,20}[A-Z][a-z]{2} )"),
     ("tls", r"dev_id: ?\d{1,5}, ?\[|(?:subject|issuer|start_time|end_time|tls expiration status)\["),
     ("stat", r"(?:mac|roce|nic)_[a-z0-9_]{3,60} ?: ?\d"),
-    ("optical", r"(?:present|temperature|Vcc|[TR]x|Temp|[TR]xPower|vendor|xsfp|manufact|high power|(?:Host|Media) SNR)\b.{0,40}:"),
+    (
+        "optical",
+        r"(?:present|temperature|Vcc|[TR]x|Temp|[TR]xPower|vendor|xsfp|manufact|high power|(?:Host|Media) SNR)\b"
+        r".{0,40}:",
+    ),
     ("ping", r"recv (?:seq|time ?out)|This pkt |\d{1,9} packets transmitted|(?:max|min|average|TP\d\d) time"),
     ("lldp", r".{1,40} TLV$|End of LLDPDU"),
 )  # fmt: skip
@@ -57,7 +61,9 @@ _ID = re.compile(r"\s-i\s+(\d{1,4})\b")
 _OPTION = re.compile(r"\s-(ip|link|net_health|netdetect|gateway|mtu|speed|fec|process|tls|optical|stat|link_stat|lldp"
                      r"|vnic|ping|hccs_ping|dev_info)\b")  # fmt: skip
 _DEVICE = re.compile(r"(?:\[devi(?:d|ce) ?|dev_id: ?|devi(?:d|ce) )(\d{1,5})\b")
-_CONF = re.compile(r"(?:address|netmask|netdetect|gateway|send_arp_status|arp|ip_rule|ip_route|route|IPv6\w{1,20})_\d{1,3}=")
+_CONF = re.compile(
+    r"(?:address|netmask|netdetect|gateway|send_arp_status|arp|ip_rule|ip_route|route|IPv6\w{1,20})_\d{1,3}="
+)
 _TABLE = re.compile(r"[|+]")
 
 
