@@ -348,61 +348,83 @@ def _tool_fact(session: _Session, devices: Sequence[int]) -> Fact | Unknown:
     return Fact("hccn.tool", tool, kept[0].seen if kept else None)
 
 
-# ------------------------------------------------------------------ the drawing
+# ------------------------------------------------------------------ the picture
 
 
 def read_topology(host: Host, facts: Facts) -> list[Fact | Unknown]:
-    """What is known of devices, links and servers, as one picture; see ``doctor.render.topology``."""
-    devices: dict[int, dict[str, Any]] = {}
-
-    def put(name: str, key: str, value: Callable[[Any], Any]) -> None:
-        fact = facts.get(name)
-        if isinstance(fact, Fact) and isinstance(fact.value, Mapping):
-            for device, one in fact.value.items():
-                if isinstance(device, int):
-                    devices.setdefault(device, {"id": device})[key] = "" if one is None else value(one)
-
-    put("hccn.ip", "ip", lambda one: one.address)
-    put("hccn.link", "link", lambda one: one.status)
-    put("hccn.lldp", "switch", lambda one: " ".join(part for part in (one.system, one.port) if part))
-    conf = facts.get("hccn.conf")
-    if isinstance(conf, Fact):
-        for device, settings in conf.value.devices.items():
-            row = devices.setdefault(device, {"id": device})
-            row.setdefault("ip", settings.get("address", ""))
-    tool = facts.get("hccn.tool")
-    for device in tool.value.devices if isinstance(tool, Fact) else ():
-        devices.setdefault(device, {"id": device})
+    """What is known of servers, devices and links, for ``doctor.render.topology``: the servers of the rank table if
+    there is one, else this one. What the devices of this host say is put to those with the same address."""
+    here = _own_devices(facts)
+    table = facts.get("hccl.rank_table")
+    servers = _table_servers(table.value, here) if isinstance(table, Fact) else []
     matrix = matrix_of(facts.get("npu.topo"))
-    if not devices and matrix is None:
-        gone = next((f for f in (tool, facts.get("npu.topo")) if isinstance(f, Unknown)), None)
-        if gone is None:
-            return [Unknown("net.topology", "no_npu", applies=False)]
-        return [Unknown("net.topology", gone.why, gone.how, gone.args, applies=gone.applies)]
-    system = facts.get("host.system")
-    value = system.value if isinstance(system, Fact) else None
-    name = value.get("hostname", "") if isinstance(value, Mapping) else getattr(value, "hostname", "")
-    server = {"id": str(name or host.name or ""), "devices": [devices[n] for n in sorted(devices)]}
-    return [Fact("net.topology", {"servers": [server], "links": matrix}, None)]
+    if not servers and not here and matrix is None:
+        gone = facts.get("hccn.tool")
+        if isinstance(gone, Unknown):
+            return [Unknown("net.topology", gone.why, gone.how, gone.args, applies=gone.applies)]
+        return [Unknown("net.topology", "no_npu", applies=False)]
+    if not servers:
+        system = facts.get("host.system")
+        value = system.value if isinstance(system, Fact) else None
+        name = value.get("hostname", "") if isinstance(value, Mapping) else getattr(value, "hostname", "")
+        servers = [{"id": str(name or host.name or ""), "devices": [here[n] for n in sorted(here)]}]
+    return [Fact("net.topology", {"servers": servers, "links": matrix}, None)]
+
+
+def _own_devices(facts: Facts) -> dict[int, dict[str, Any]]:
+    """The devices of this host: id, ip, link, switch."""
+    devices: dict[int, dict[str, Any]] = {}
+    tool, conf = facts.get("hccn.tool"), facts.get("hccn.conf")
+    for device in tool.value.devices if isinstance(tool, Fact) else ():
+        devices[device] = {"id": device}
+    for device, settings in conf.value.devices.items() if isinstance(conf, Fact) else ():
+        if settings.get("address"):
+            devices.setdefault(device, {"id": device})["ip"] = settings["address"]
+    kinds: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+        ("hccn.ip", "ip", lambda one: one.address),
+        ("hccn.link", "link", lambda one: one.status),
+        ("hccn.lldp", "switch", lambda one: f"{one.system or one.chassis} {one.port}".strip()),
+    )
+    for name, key, text in kinds:
+        fact = facts.get(name)
+        for device, one in fact.value.items() if isinstance(fact, Fact) else ():
+            devices.setdefault(device, {"id": device})[key] = "" if one is None else text(one)
+    return devices
+
+
+def _table_servers(table: Any, here: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Servers of a rank table in its normal form (``doctor.probes.rank_table``), in the table's order."""
+    own = {str(row["ip"]): row for row in here.values() if row.get("ip")}
+    pods = {server: pod.super_pod_id for pod in getattr(table, "pods", ()) for server in pod.servers}
+    servers: list[dict[str, Any]] = []
+    for one in getattr(table, "servers", ()):
+        servers.append({"id": one.server_id, "pod": pods.get(one.server_id, ""), "devices": []})
+    for device in getattr(table, "devices", ()):
+        if 0 <= device.server < len(servers):
+            row = {"id": device.device_id, "rank": device.rank_id, "ip": device.device_ip}
+            seen = own.get(device.device_ip, {})
+            row.update((key, seen[key]) for key in ("link", "switch") if seen.get(key))
+            servers[device.server]["devices"].append(row)
+    return servers
 
 
 def matrix_of(topo: Fact | Unknown | None) -> dict[str, Any] | None:
-    """{labels, rows} of the matrix between the devices of this server, None if it was not read."""
-    if not isinstance(topo, Fact):
+    """{labels, rows} of ``npu-smi info -t topo`` as ``doctor.probes.npu_smi`` gives it, None if it was not read."""
+    if not isinstance(topo, Fact) or not isinstance(topo.value, Mapping):
         return None
-    value = topo.value
-    labels, lines = (
-        value.get(name) if isinstance(value, Mapping) else getattr(value, name, None) for name in ("labels", "rows")
-    )
-    if not isinstance(labels, (list, tuple)) or not isinstance(lines, (list, tuple)):
+    names, links = topo.value.get("names"), topo.value.get("links")
+    if not isinstance(names, (list, tuple)) or not isinstance(links, Mapping):
         return None
-    return {"labels": [str(label) for label in labels], "rows": [[str(cell) for cell in line] for line in lines]}
+    rows = [["X" if a == b else str(links.get(a, {}).get(b, "")) for b in names] for a in names]
+    return {"labels": [str(name) for name in names], "rows": rows}
 
 
 PROBES = (
     Probe("hccn", "hccl", read_hccn, gives=GIVES, needs=("npu.pci", "launch.settings"), limit=ALL_SECONDS + 30),
     Probe(
         "net.topology", "hccl", read_topology, gives=("net.topology",),
-        needs=("hccn.tool", "hccn.conf", "hccn.ip", "hccn.link", "hccn.lldp", "npu.topo", "host.system"),
+        needs=(
+            "hccn.tool", "hccn.conf", "hccn.ip", "hccn.link", "hccn.lldp", "npu.topo", "host.system", "hccl.rank_table",
+        ),
     ),
 )  # fmt: skip
