@@ -1,0 +1,1 @@
+"""Checks of the device network, rank tables, communication variables and launch settings."""
