@@ -294,7 +294,8 @@ _COMMON = {"memory": "Memory Usage Rate(%)", "hbm": "HBM Usage Rate(%)", "aicore
 
 
 def parse_common(text: str, source: str, npu: int | None = None) -> list[dict[str, Any]]:
-    """``-t common``: [{npu, chip, memory, hbm, aicore (%), frequency, current (MHz), cores, temperature, power, seen}]."""
+    """``-t common``: [{npu, chip, memory, hbm, aicore (%), frequency, current (MHz), cores, temperature, power,
+    seen}]."""
     rows = []
     for block in parse_blocks(text):
         values = {name: whole(block["values"].get(key, "")) for name, key in _COMMON.items()}

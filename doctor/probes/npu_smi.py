@@ -4,16 +4,18 @@
 the driver. Asking ends with the first call that hangs or that the driver refuses, after ``CALLS`` calls, or when
 ``DEADLINE`` seconds went by in them; what was not asked is unknown.
 
-Facts, all plain data; ``seen`` is (source, line, text), ``label`` what people call the chip (``3``, ``3/1``), ``device``
-the physical id where it is known, else the NPU id:
+Facts, all plain data. ``seen`` is (source, line, text), ``label`` what people call a chip (``3``, ``3/1``), ``device``
+its physical id where that is known, else the NPU id:
 
-- ``npu.smi`` {state: ok · layout · missing · timeout · failed, tool, driver, layout, problem: {kind, ret, what, text},
-  warning, unreadable: [seen], idle: [npu], shows_processes, refused: [{type, label, device, kind, what, seen}], skipped: [type]}
+- ``npu.smi`` {state: ok · layout · missing · timeout · failed · queries, tool, driver, layout, problem: {kind, ret,
+  what, text}, warning: seen, unreadable: [seen], idle: [npu], shows_processes, refused: [{type, npu, label, device,
+  kind, what, ret, seen}], skipped: [type]}; state queries: only sub-commands are known
 - ``npu.table`` [Chip], ``npu.processes`` [Process]: see ``npu_table``
 - ``npu.map`` [{npu, chip, logic, phy, name, seen}], ``npu.topo`` {names, ids, by, links, affinity, lines}
 - ``npu.health`` ``npu.board`` ``npu.ecc`` ``npu.common`` ``npu.hccs`` ``npu.pcie_err`` ``npu.spod``: rows of
-  ``npu_queries``
-- ``npu.expected`` {count, by, table, unreadable, counts: {pci, nodes, list, map}, missing: [label], missing_bus: [bus]}
+  ``npu_queries``, each with label and device
+- ``npu.expected`` {count, by, table, unreadable, inside, counts: {pci, nodes, list, map}, missing: [label],
+  missing_bus: [bus]}
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ Rows = list[dict[str, Any]]
 
 
 class Query(NamedTuple):
-    """A sub-command: ``per`` chip or npu; ``parse`` (text, source, npu, chip) gives its rows; ``only`` these layouts."""
+    """A sub-command, asked ``per`` chip or npu; ``parse`` (text, source, npu, chip) gives rows; ``only`` of layouts."""
 
     fact: str
     type: str
@@ -109,14 +111,11 @@ def read_smi(host: Host, facts: Facts) -> list[Fact | Unknown]:
         table: Table | None = None
     else:
         value, table = state
-        problem = value["problem"]
-        if value["state"] in ("missing", "timeout", "failed") and (host.live or problem["kind"] != "text"):
-            if problem["kind"] in ("in_use", "init", "timeout") or host.live:
-                tool.stopped = "npu_smi_failed"
+        if host.live and value["state"] in ("missing", "timeout", "failed"):
+            tool.stopped = "npu_smi_failed"
         found["npu.smi"] = Fact("npu.smi", value, _evidence(value["seen"]))
-    chips = table["chips"] if table else []
     _whole_facts(tool, table, found, facts)
-    _rows_facts(tool, table, chips, found)
+    _rows_facts(tool, table, found)
     smi = found["npu.smi"]
     if isinstance(smi, Fact):
         smi.value.update(refused=tool.refused, skipped=tool.skipped)
@@ -126,7 +125,7 @@ def read_smi(host: Host, facts: Facts) -> list[Fact | Unknown]:
         value = _smi_value("queries", ("", 0, ""), None) | {"refused": tool.refused, "skipped": tool.skipped}
         found["npu.smi"] = Fact("npu.smi", value, _evidence(seen))
     blank = _why(found["npu.smi"], tool)
-    return [found.get(name) or Unknown(name, *blank) for name in GIVES]
+    return [found[name] if name in found else Unknown(name, *blank) for name in GIVES]
 
 
 def _evidence(seen: Seen | None) -> Evidence | None:
@@ -302,10 +301,12 @@ def _note(tool: _Tool, kind: str, fact: str, found: dict[str, Fact | Unknown]) -
             found[fact] = Unknown(fact, why, "", {"seconds": f"{QUERY_LIMIT:g}"})
 
 
-def _rows_facts(tool: _Tool, table: Table | None, chips: list[Chip], found: dict[str, Fact | Unknown]) -> None:
-    """The sub-commands of every chip or NPU."""
+def _rows_facts(tool: _Tool, table: Table | None, found: dict[str, Fact | Unknown]) -> None:
+    """The sub-commands of every chip or NPU: those of the table, or of the map where the table cannot be read."""
+    mapped = found.get("npu.map")
+    chips: Iterable[Mapping[str, Any]] = table["chips"] if table else mapped.value if isinstance(mapped, Fact) else ()
     several = any(chip["chip"] for chip in chips)
-    phy = {(chip["npu"], chip["chip"]): chip["phy"] for chip in chips}
+    phy = {(chip["npu"], chip["chip"] or 0): chip["phy"] for chip in chips}
     for query in QUERIES:
         if table is not None and query.only and table["layout"] not in query.only:
             found[query.fact] = Unknown(query.fact, "not_supported", applies=False)
@@ -323,17 +324,16 @@ def _rows_facts(tool: _Tool, table: Table | None, chips: list[Chip], found: dict
             _add_faults(tool, table, targets, rows)
         for row in rows:
             row["label"] = label(row["npu"], row["chip"] if several or row["chip"] else None)
-            row["device"] = phy.get((row["npu"], row["chip"] or 0)) or row["npu"]
-            if row["device"] is None:
-                row["label"] = ""
-        if rows or (query.type == "health" and not targets and chips):
+            physical = phy.get((row["npu"], row["chip"] or 0))
+            row["device"] = row["npu"] if physical is None else physical
+        if rows or (query.type == "health" and not targets and chips and not tool.stopped):
             seen = rows[0]["seen"] if rows else table["seen"] if table else None
             found[query.fact] = Fact(query.fact, rows, _evidence(seen))
         else:
             _note(tool, query.type, query.fact, found)
 
 
-def _targets(query: Query, chips: list[Chip], live: bool) -> Iterable[tuple[int | None, int | None]]:
+def _targets(query: Query, chips: Iterable[Mapping[str, Any]], live: bool) -> Iterable[tuple[int | None, int | None]]:
     """(npu, chip) to ask for. On a live host the codes of healthy chips are not asked for: they have none."""
     if not live:
         yield None, None
@@ -344,7 +344,7 @@ def _targets(query: Query, chips: list[Chip], live: bool) -> Iterable[tuple[int 
     asked = set()
     for chip in chips:
         key = (chip["npu"], (chip["chip"] or 0) if query.per == "chip" else 0)
-        if key in asked or (live and query.type == "health" and chip["health"] == "OK"):
+        if key in asked or (live and query.type == "health" and chip.get("health") == "OK"):
             continue
         asked.add(key)
         yield key
@@ -392,9 +392,9 @@ def _expected(
         return None
     by = max(known, key=lambda name: known[name])
     chips = table["chips"]
-    return {"count": known[by], "by": by, "table": len(chips), "unreadable": len(table["unreadable"]), "counts": counts,
-            "missing": _missing(chips, rows, listed, nodes), "missing_bus": [] if inside else _missing_bus(chips, facts),
-            "inside": inside}  # fmt: skip
+    return {"count": known[by], "by": by, "table": len(chips), "unreadable": len(table["unreadable"]),
+            "inside": inside, "counts": counts, "missing": _missing(chips, rows, listed, nodes),
+            "missing_bus": [] if inside else _missing_bus(chips, facts)}  # fmt: skip
 
 
 def _missing(
