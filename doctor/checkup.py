@@ -174,7 +174,8 @@ def judge(spec: Spec, facts: Mapping[str, Fact | Unknown]) -> list[Finding]:
     """The findings of one check. Its own failure is a finding of the verdict crash."""
     given: list[Fact | Unknown] = []
     for need in spec.needs:
-        fact = facts.get(need.removesuffix("?")) or Unknown(need.removesuffix("?"), "not_asked")
+        name = need.removesuffix("?")
+        fact = facts[name] if name in facts else Unknown(name, "not_asked")
         if isinstance(fact, Unknown) and not need.endswith("?"):
             verdict = Verdict.UNKNOWN if fact.applies else Verdict.NOT_APPLICABLE
             return [finding_of(spec, Answer(verdict, dict(fact.args), why=fact.why, how=fact.how))]

@@ -66,8 +66,8 @@ WHOLE = ("npu.table", "npu.processes", "npu.map", "npu.topo", "npu.expected")
 GIVES = ("npu.smi", *WHOLE, *(query.fact for query in QUERIES))
 
 WHY = {
-    "root_only": ("needs_root", "npu_smi_root"),
-    "not_here": ("in_container", "npu_smi_host"),
+    "root_only": ("needs_root", "as_root"),
+    "not_here": ("in_container", "on_host"),
     "not_supported": ("not_supported", ""),
     "timeout": ("timeout", ""),
 }
@@ -198,7 +198,7 @@ def _first(raw: Raw, present: bool | None) -> tuple[dict[str, Any], Table | None
         if present is False:
             return Unknown("npu.smi", "no_npu", applies=False)
         if present is None:
-            return Unknown("npu.smi", "no_tool", "npu_smi_tool", {"tool": "npu-smi"})
+            return Unknown("npu.smi", "no_tool", "", {"tool": "npu-smi"})
         return _smi_value(
             "missing", (source, 0, raw.err.strip()[:200]), _problem("not_found", raw.err, source, raw)
         ), None
@@ -246,7 +246,7 @@ def _whole_facts(tool: _Tool, table: Table | None, found: dict[str, Fact | Unkno
         if table["shows_processes"]:
             found["npu.processes"] = Fact("npu.processes", table["processes"], seen)
         else:
-            found["npu.processes"] = Unknown("npu.processes", "not_shown", "npu_processes")
+            found["npu.processes"] = Unknown("npu.processes", "not_shown")
     text, source = _answer(tool, "map", None, None, "info", "-m")
     rows = queries.parse_map(text, source) if text else None
     if rows:
