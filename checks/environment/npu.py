@@ -22,8 +22,8 @@ def seen(item: Mapping[str, Any], key: str = "seen") -> Evidence | None:
 
 
 def place(item: Mapping[str, Any]) -> Place:
-    """The device that a row speaks of."""
-    device = item.get("device")
+    """The device that a row speaks of: its physical id, else the id of its NPU."""
+    device = next((item[key] for key in ("device", "phy", "npu") if item.get(key) is not None), None)
     return Place(device=device) if isinstance(device, int) else NOWHERE
 
 
@@ -54,6 +54,8 @@ def _failed(smi: Fact, *kinds: str) -> Answer:
         if one["kind"] in kinds:
             known = {name: one[name] for name in ("ret", "what") if one[name] not in ("", None)}
             return fail({"text": one["seen"][2], **known, **who(one)}, seen(one), place=place(one))
+    if value["state"] == "queries":
+        return unknown("not_recorded")
     return passed({"tool": value["tool"]}, smi.evidence)
 
 
@@ -110,8 +112,6 @@ def tool_in_time(smi: Fact) -> Answer:
     for one in smi.value["refused"]:
         if one["kind"] == "timeout":
             return fail({"seconds": "10", "command": one["seen"][0], **who(one)}, seen(one), place=place(one))
-    if smi.value["state"] == "ok":
-        return passed({"tool": smi.value["tool"]}, smi.evidence)
     return _failed(smi)
 
 
@@ -162,12 +162,10 @@ def present(pci: Fact, files: Fact | Unknown, smi: Fact | Unknown, container: Fa
     if isinstance(container, Fact) and container.value.get("inside"):
         return not_applicable("no_npu")
     tool = isinstance(smi, Fact) and smi.value["problem"] is not None and smi.value["problem"]["kind"] == "no_card"
-    installed = isinstance(files, Fact) and any(
-        files.value.get(name) for name in ("install_info", "installed", "driver", "version", "info")
-    )
-    if tool or installed:
-        return fail({}, smi.evidence if isinstance(smi, Fact) and tool else files.evidence
-                    if isinstance(files, Fact) else None, pci.evidence)  # fmt: skip
+    if isinstance(smi, Fact) and tool:
+        return fail({}, smi.evidence, pci.evidence)
+    if isinstance(files, Fact) and (files.value.get("info") or (files.value.get("files") or {}).get("version")):
+        return fail({}, files.evidence, pci.evidence)
     return not_applicable("no_npu")
 
 
@@ -187,6 +185,8 @@ def count(
         return fail({"shown": 0, **more}, smi.evidence, confidence="certain" if number else "likely")
     if isinstance(table, Unknown):
         return without(table)
+    if isinstance(smi, Fact) and smi.value["state"] != "ok":
+        return unknown("npu_smi_failed", "", table.evidence, text=smi.value["problem"]["text"] or smi.value["state"])
     chips = table.value
     if isinstance(expected, Fact):
         value = expected.value
@@ -256,11 +256,10 @@ def health(table: Fact | Unknown, codes: Fact | Unknown) -> Answer | list[Answer
             continue
         also = of.get((row["npu"], row["chip"] or 0))
         numbers = " ".join(code["code"] for code in also["codes"]) if also else ""
-        device = row.get("phy") if row.get("phy") is not None else row["npu"]
         found.append(fail(
             {"health": word, **who(row), **({"codes": numbers} if numbers else {})}, seen(row),
             seen(also) if also and also is not row else None,
-            place=Place(device=device) if isinstance(device, int) else NOWHERE, severity=severity,
+            place=place(row), severity=severity,
         ))  # fmt: skip
     if found:
         return found
@@ -290,7 +289,7 @@ def figures_there(table: Fact) -> Answer | list[Answer]:
     for chip in table.value:
         zero = not chip["power"] and chip["power"] is not None and chip["temperature"] == 0
         if zero and chip["health"] == "OK" and chip["memory"] == (0, 0):
-            found.append(fail(who(chip), seen(chip), place=Place(device=chip["npu"])))
+            found.append(fail(who(chip), seen(chip), place=place(chip)))
     return found or passed({"count": len(table.value)}, table.evidence)
 
 
@@ -319,7 +318,7 @@ def temperature(table: Fact) -> Answer | list[Answer]:
     """NPU516: a chip above HOT °C."""
     found = [
         fail({"temperature": chip["temperature"], "limit": HOT, **who(chip)}, seen(chip),
-             place=Place(device=chip["npu"] if chip["phy"] is None else chip["phy"]))
+             place=place(chip))
         for chip in table.value if (chip["temperature"] or 0) > HOT
     ]  # fmt: skip
     known = [chip["temperature"] for chip in table.value if chip["temperature"] is not None]
