@@ -101,7 +101,8 @@ def test_the_internal_number_names_the_market_ones():
 
 @pytest.mark.parametrize(
     ("asked", "row"), [("2.7.1.post1", "2.7.1"), ("2.7.0", "2.7.0"), ("2.6.0.dev20250323", "2.6.0"),
-                   ("2.3.0rc2", "2.3.0rc2"),                   ("2.10.0", "2.10.0"), ("2.99.0", None), ("x", None), (None, None)]
+                   ("2.3.0rc2", "2.3.0rc2"),
+                   ("2.10.0", "2.10.0"), ("2.99.0", None), ("x", None), (None, None)]
 )  # fmt: skip
 def test_a_mindspore_number_finds_its_row(asked, row):
     found = TABLE.mindspore_row(asked)
