@@ -114,6 +114,11 @@ class Packages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mindspore_bucket: str
 
 
+class Wheel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    release: str
+    python: str
+
+
 class TableS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: Literal[1]
     collected: str
@@ -123,7 +128,7 @@ class TableS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     chips: list[ChipS]
     packages: Packages
     python: list[str]
-    numpy: list[str]
+    numpy: list[Wheel]
     protobuf: list[str]
     families: dict[str, str]
     families_cann: dict[str, str]
@@ -236,8 +241,10 @@ def lint(data: dict[str, Any]) -> list[str]:
         sources(where, row["source"])
     for chip in table.chips:
         sources(f"chip {chip['family']}", chip["source"])
-    for text in data["numpy"] + data["protobuf"]:
+    for text in [row["release"] for row in data["numpy"]] + data["protobuf"]:
         version("numpy or protobuf", text)
+    for row in data["numpy"]:
+        spec(f"numpy {row['release']}", row["python"])
     for name, rows in data["ecosystem"].items():
         for row in rows:
             try:
