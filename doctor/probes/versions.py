@@ -1,0 +1,547 @@
+"""Which driver, firmware, CANN, MindSpore, MindSpore Transformers and Python are here, and which of them are in use.
+
+Files come first; npu-smi answers where a container does not have them. Nothing of the user's is imported.
+
+Facts (values are plain data):
+
+``ver.driver``    {version, inner, family, families, firmware: [[low, high]], path, origin: file · npu-smi}
+``ver.firmware``  {version, package, drivers: [prefix], path, origin}
+``ver.cann``      {installs: [install], sourced, home, env: {variable: root}, mixed: [root], legacy: [mark], nnal}
+                  install: {root, names, version, internal, inner, families, arch, layout: closed · open, toolkit,
+                  ops: {package, version} or None, opp_kernel, kind: toolkit · nnae · nnrt, set_env, sourced, file}
+``ver.python``    what ``ask_python`` answers
+``ver.mindspore`` {version, package, dir, accepted, accepted_source, accepted_line, needs_opp_kernel, ascend,
+                  built_with, requires, requires_python}
+``ver.mindformers`` {version, requires, pin, map, map_source}
+``ver.wheel``     {file, machine, tag, host, python_tag, system}
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from doctor.hosts.base import Host, data_of, title
+from doctor.model import Evidence, Fact, Raw, Unknown
+from doctor.probes.base import Facts, Probe
+from doctor.versions import minor
+
+ASCEND = "/usr/local/Ascend"
+MAX_ROOTS = 16
+_LINE = re.compile(r"([\w.-]{1,80})\s*=\s*(.{0,2000}?)\s*")
+_BRACKETS = re.compile(r"\[([^\[\]]{1,200})\]")
+_MARKET = re.compile(r"(?:^|/)(?:cann-)?(\d{1,2}\.\d{1,2}(?:\.\w{1,12}){1,4}?)/?$")
+_CANN_ENTRY = re.compile(r"(.{1,300}?/(?:ascend-toolkit|nnae|nnrt)/[^/:]{1,60}|.{1,300}?/cann(?:-[^/:]{1,60})?)(?=/|$)")
+ROOT_VARIABLES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_AICPU_PATH")
+
+
+# ------------------------------------------------------------------ texts
+
+
+def parse_info(text: str) -> dict[str, tuple[str, int]]:
+    """``key=value`` lines of version.info and install.info files: key → (value without quotes, line from 1).
+
+    The first of equal keys wins, as for MindSpore's own reader. Junk gives an empty dict.
+    """
+    found: dict[str, tuple[str, int]] = {}
+    for number, line in enumerate(text[: 1 << 20].splitlines()[:5000], 1):
+        hit = _LINE.fullmatch(line.strip()[:2100])
+        if hit and hit[1] not in found:
+            found[hit[1]] = (hit[2].strip("\"'"), number)
+    return found
+
+
+def parse_version_cfg(text: str) -> dict[str, list[tuple[str, str]]]:
+    """version.cfg: ``<component>_{running,installed,upgrade}_version`` → [(internal, market)]."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for key, (value, _) in parse_info(text).items():
+        if key.endswith("_version"):
+            pairs = [part.partition(":") for part in _BRACKETS.findall(value)]
+            found[key] = [(internal, market) for internal, _, market in pairs if market]
+    return found
+
+
+def parse_nnal(text: str) -> dict[str, str]:
+    """nnal's ``Name : value`` lines, names in lower case."""
+    found: dict[str, str] = {}
+    for line in text[: 1 << 16].splitlines()[:200]:
+        name, colon, value = line.partition(":")
+        if colon and len(name) < 80:
+            found.setdefault(name.strip().lower(), value.strip()[:200])
+    return found
+
+
+def families(text: str) -> list[str]:
+    """The families V100R001C<NN> that a compatible_version line or an inner version names: [C19, C21]."""
+    return list(dict.fromkeys(re.findall(r"V100R001(C\d{2})", text[:4000])))
+
+
+def _ranges(text: str) -> list[list[str]]:
+    pairs = [part.split(",") for part in _BRACKETS.findall(text[:4000])]
+    return [[low.strip(), high.strip()] for low, high in (p for p in pairs if len(p) == 2)]
+
+
+def driver_of(text: str) -> dict[str, Any] | None:
+    """A driver's version.info as the value of ``ver.driver``; None if it names no version."""
+    info = parse_info(text)
+    if "Version" not in info or not minor(info["Version"][0]):
+        return None
+    inner = info.get("Innerversion", ("", 0))[0]
+    return {
+        "version": info["Version"][0], "inner": inner, "family": (families(inner) or [""])[0],
+        "families": families(info.get("compatible_version", ("", 0))[0]),
+        "firmware": _ranges(info.get("compatible_version_fw", ("", 0))[0]), "line": info["Version"][1],
+    }  # fmt: skip
+
+
+def firmware_of(text: str) -> dict[str, Any] | None:
+    """A firmware's version.info as the value of ``ver.firmware``; None if it names no version."""
+    info = parse_info(text)
+    if "Version" not in info or not minor(info["Version"][0]):
+        return None
+    drivers = _ranges(info.get("compatible_version_drv", ("", 0))[0])
+    return {
+        "version": info["Version"][0], "package": info.get("package_version", ("", 0))[0],
+        "drivers": [low for low, _ in drivers], "line": info["Version"][1],
+    }  # fmt: skip
+
+
+# ------------------------------------------------------------------ driver and firmware
+
+
+def present(facts: Facts) -> bool | None:
+    """Whether there is an NPU here: True, False (looked and found none), None (nobody could look)."""
+    seen: bool | None = None
+    for name, count in (("npu.table", len), ("npu.pci", lambda v: v.get("count")), ("npu.nodes", len)):
+        fact = facts.get(name)
+        if isinstance(fact, Fact):
+            try:
+                number = count(fact.value)
+            except (TypeError, AttributeError):
+                continue
+            if name == "npu.nodes" and isinstance(fact.value, Mapping):
+                number = len(fact.value.get("devices", fact.value.get("nodes", ())) or ())
+            if number:
+                return True
+            seen = False
+        elif isinstance(fact, Unknown) and not fact.applies and fact.why == "no_npu":
+            seen = False
+    return seen
+
+
+def read_driver(host: Host, facts: Facts) -> list[Fact | Unknown]:
+    """``ver.driver`` and ``ver.firmware``."""
+    base = ASCEND
+    registry = host.read("/etc/ascend_install.info", 1 << 16)
+    if registry.state == "ok":
+        named = parse_info(registry.out).get("Driver_Install_Path_Param", ("", 0))[0]
+        if named.startswith("/") and ".." not in named:
+            base = named.rstrip("/")
+    found: list[Fact | Unknown] = []
+    board = _board(facts)
+    for name, part, parse in (("ver.driver", "driver", driver_of), ("ver.firmware", "firmware", firmware_of)):
+        fact = _from_file(host, name, dict.fromkeys((base, ASCEND)), part, parse)
+        if isinstance(fact, Fact):
+            found.append(fact)
+            continue
+        version, seen = _smi_driver(facts) if part == "driver" else ("", None)
+        if not version and board:
+            version, seen = str(board[0].get(part, "")), board[0].get("seen")
+        if version and minor(version):
+            value = {"version": version, "origin": "npu-smi"} | (
+                {"inner": "", "family": "", "families": [], "firmware": []}
+                if part == "driver"
+                else {"package": "", "drivers": []}
+            )
+            found.append(Fact(name, value, Evidence(*seen[:3]) if seen else Evidence("npu-smi info", 0, version)))
+        elif present(facts) is False:
+            found.append(Unknown(name, "no_npu", applies=False))
+        else:
+            found.append(fact)
+    return found
+
+
+def _from_file(host: Host, name: str, bases: Iterable[str], part: str, parse: Any) -> Fact | Unknown:
+    worst = Unknown(name, "no_file", "mount", {"path": f"{ASCEND}/{part}/version.info"})
+    for base in bases:
+        path = f"{base}/{part}/version.info"
+        raw = host.read(path, 1 << 16)
+        if raw.state == "ok":
+            value = parse(raw.out)
+            if value is not None:
+                line = value.pop("line")
+                return Fact(name, value | {"path": path, "origin": "file"}, _line_of(raw, line))
+            worst = Unknown(name, "not_understood", "", {"path": path})
+        elif raw.state == "denied":
+            worst = Unknown(name, "denied", "as_root", {"what": path, "path": path})
+        elif raw.state == "not_recorded" and worst.why == "no_file":
+            worst = Unknown(name, "not_recorded", "", {"path": path})
+    return worst
+
+
+def _line_of(raw: Raw, line: int) -> Evidence:
+    lines = raw.out.splitlines()
+    return Evidence(title(raw.key), line, lines[line - 1].strip()[:300] if 0 < line <= len(lines) else "")
+
+
+def _smi_driver(facts: Facts) -> tuple[str, Any]:
+    fact = facts.get("npu.smi")
+    value = fact.value if isinstance(fact, Fact) and isinstance(fact.value, Mapping) else {}
+    return str(value.get("driver_version") or value.get("driver") or ""), value.get("seen")
+
+
+def _board(facts: Facts) -> list[Mapping[str, Any]]:
+    fact = facts.get("npu.board")
+    rows = fact.value if isinstance(fact, Fact) else ()
+    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, (list, tuple)) else []
+
+
+# ------------------------------------------------------------------ CANN
+
+
+class _Finder:
+    """Looks for CANN roots on a host and remembers where their names lead."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.real: dict[str, str | None] = {}
+        self.asked = False
+
+    def look(self, pattern: str) -> list[dict[str, Any]]:
+        """Rows of a glob; ``asked`` tells whether any glob could be answered."""
+        raw = self.host.look(pattern)
+        rows = data_of(raw)
+        self.asked = self.asked or raw.state == "ok"
+        return (
+            [r for r in rows if isinstance(r, dict) and isinstance(r.get("path"), str)]
+            if isinstance(rows, list)
+            else []
+        )
+
+    def root(self, path: str) -> str | None:
+        """The real root behind a name such as ascend-toolkit/latest, None if there is nothing.
+
+        Up to 8.3 ``latest`` is a folder of links into the real one; from 8.5 on ``cann`` is a link.
+        """
+        path = posixpath.normpath(path)
+        if path in self.real:
+            return self.real[path]
+        self.real[path] = None  # a loop of links ends here
+        rows = self.look(path)
+        answer: str | None = None
+        if rows and rows[0].get("kind") == "link":
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(path), str(rows[0].get("target") or "")))
+            answer = self.root(target) if target != path else None
+        elif rows and rows[0].get("kind") == "dir":
+            answer = path
+            for part in ("compiler", "runtime", "opp"):
+                inside = self.look(f"{path}/{part}")
+                if inside and inside[0].get("kind") == "link":
+                    target = posixpath.normpath(posixpath.join(path, str(inside[0].get("target") or "")))
+                    answer = re.sub(rf"(?:/\w+-linux)?/{part}$", "", target)
+                    break
+                if inside:
+                    break
+        self.real[path] = answer
+        return answer
+
+
+def _names(env: Mapping[str, str]) -> dict[str, list[str]]:
+    """Variable → the CANN roots that its value names, in order."""
+    found: dict[str, list[str]] = {}
+    for name in ROOT_VARIABLES:
+        if env.get(name, "").startswith("/"):
+            found[name] = [env[name].rstrip("/")]
+    opp = env.get("ASCEND_OPP_PATH", "").rstrip("/")
+    if opp.startswith("/"):
+        found["ASCEND_OPP_PATH"] = [posixpath.dirname(opp) if opp.endswith("/opp") else opp]
+    for name in ("LD_LIBRARY_PATH", "PYTHONPATH"):
+        roots = []
+        for entry in env.get(name, "").split(":")[:300]:
+            hit = _CANN_ENTRY.match(entry) if entry.startswith("/") else None
+            if hit and "/driver/" not in entry and "/nnal/" not in entry:
+                roots.append(hit[1])
+        if roots:
+            found[name] = list(dict.fromkeys(roots))
+    return found
+
+
+def read_cann(host: Host, facts: Facts) -> list[Fact | Unknown]:
+    """``ver.cann``: every CANN here, and which one the shell has sourced."""
+    env_fact = facts.get("host.env")
+    env: dict[str, str] = (
+        dict(env_fact.value) if isinstance(env_fact, Fact) and isinstance(env_fact.value, Mapping) else {}
+    )
+    finder = _Finder(host)
+    bases = [ASCEND]
+    if env.get("HOME", "").startswith("/"):
+        bases.append(env["HOME"].rstrip("/") + "/Ascend")
+    registry = host.read("/etc/Ascend/ascend_cann_install.info", 1 << 16)
+    named = parse_info(registry.out) if registry.state == "ok" else {}
+    for key, (place, _) in named.items():
+        if key.lower().endswith("install_path") and place.startswith("/") and ".." not in place:
+            bases.append(place.rstrip("/"))
+    candidates: list[str] = []
+    for base in dict.fromkeys(bases):
+        for pattern in (f"{base}/ascend-toolkit/*", f"{base}/cann*", f"{base}/nnae/*", f"{base}/nnrt/*"):
+            for row in finder.look(pattern):
+                last = posixpath.basename(row["path"])
+                if row.get("kind") in ("dir", "link") and (last in ("latest", "cann") or _MARKET.search(last)):
+                    candidates.append(row["path"])
+    from_env = _names(env)
+    for paths in from_env.values():
+        candidates += paths
+    roots: dict[str, list[str]] = {}
+    for path in dict.fromkeys(candidates):
+        root = finder.root(path)
+        if root and (root in roots or len(roots) < MAX_ROOTS):
+            roots.setdefault(root, []).append(path)
+    if not finder.asked and not isinstance(env_fact, Fact):
+        return [Unknown("ver.cann", "not_recorded")]
+    in_env = {name: [finder.root(p) for p in paths] for name, paths in from_env.items()}
+    used: list[str] = []
+    for name in (*ROOT_VARIABLES, "ASCEND_OPP_PATH", "LD_LIBRARY_PATH", "PYTHONPATH"):
+        used += [root for root in in_env.get(name, ()) if root and root not in used]
+    home = next((env[v] for v in (*ROOT_VARIABLES[:2], "ASCEND_OPP_PATH") if env.get(v)), "")
+    installs = [_install(host, finder, root, names) for root, names in sorted(roots.items())]
+    sourced = next(
+        (root for name in (*ROOT_VARIABLES, "ASCEND_OPP_PATH") for root in in_env.get(name, ()) if root), None
+    )
+    for install in installs:
+        install["sourced"] = install["root"] == sourced
+    kinds = {i["root"]: i["kind"] for i in installs}
+    mixed = [root for root in used if kinds.get(root, "toolkit") == "toolkit"]
+    value: dict[str, Any] = {
+        "installs": [i for i in installs if i["version"] or i["internal"] or i["sourced"]],
+        "sourced": sourced,
+        "home": home,
+        "home_variable": next((v for v in (*ROOT_VARIABLES[:2], "ASCEND_OPP_PATH") if env.get(v)), ""),
+        "env_known": isinstance(env_fact, Fact),
+        "env": {n: [real or name for real, name in zip(in_env[n], ps, strict=True)] for n, ps in from_env.items()},
+        "mixed": mixed if len(mixed) > 1 else [],
+        "legacy": legacy_marks(env),
+        "nnal": _nnal(host),
+    }  # fmt: skip
+    use = next((i for i in installs if i["sourced"]), None)
+    evidence = None
+    if sourced and env.get("ASCEND_HOME_PATH"):
+        evidence = Evidence("doctor:env", 0, f"ASCEND_HOME_PATH={env['ASCEND_HOME_PATH']}")
+    if use and use["file"]:
+        evidence = Evidence(*use["file"])
+    return [Fact("ver.cann", value, evidence)]
+
+
+def legacy_marks(env: Mapping[str, str]) -> list[list[str]]:
+    """Settings of old manuals: [variable, value] of each."""
+    found = []
+    for name in ("LD_LIBRARY_PATH", "PYTHONPATH"):
+        entries = [e for e in env.get(name, "").split(":") if "/Ascend/" in e or "ascend" in e.lower()]
+        old = [e for e in entries if "fwkacllib" in e]
+        if old and all("fwkacllib" in e or "/driver" in e for e in entries):
+            found.append([name, old[0]])
+    if env.get("ASCEND_HOME") and not env.get("ASCEND_HOME_PATH"):
+        found.append(["ASCEND_HOME", env["ASCEND_HOME"]])
+    if env.get("MS_DEV_CLOSE_VERSION_CHECK"):
+        found.append(["MS_DEV_CLOSE_VERSION_CHECK", env["MS_DEV_CLOSE_VERSION_CHECK"]])
+    return found
+
+
+def _install(host: Host, finder: _Finder, root: str, names: list[str]) -> dict[str, Any]:
+    """One CANN root: its versions and what of it is there."""
+    value: dict[str, Any] = {
+        "root": root, "names": [n for n in names if n != root], "version": "", "internal": "", "inner": "",
+        "families": [], "arch": "", "toolkit": False, "layout": "closed", "ops": None, "opp_kernel": None,
+        "kind": "toolkit", "set_env": "", "sourced": False, "file": None, "compiler": False, "required": {},
+    }  # fmt: skip
+    if posixpath.basename(root).startswith("cann"):
+        value["layout"] = "open"
+    for kind in ("nnae", "nnrt"):
+        if f"/{kind}/" in root:
+            value["kind"] = kind
+    for part in ("compiler", "runtime", "toolkit"):
+        raw = host.read(f"{root}/{part}/version.info", 1 << 16)
+        info = parse_info(raw.out) if raw.state == "ok" else {}
+        if part == "compiler":
+            value["compiler"] = raw.state == "ok"
+        if "Version" in info:
+            value["internal"] = info["Version"][0]
+            value["file"] = tuple(_line_of(raw, info["Version"][1]))[:3]
+            value["toolkit"] = True
+            folder = info.get("version_dir", ("", 0))[0]
+            if minor(folder):
+                value["version"] = folder
+            value["required"] = {k: v[0] for k, v in info.items() if k.startswith("required_package_")}
+            break
+    for arch in ("aarch64", "x86_64"):
+        raw = host.read(f"{root}/{arch}-linux/ascend_{value['kind']}_install.info", 1 << 16)
+        info = parse_info(raw.out) if raw.state == "ok" else {}
+        if "version" in info and minor(info["version"][0]):
+            value["version"] = info["version"][0]
+            value["inner"] = info.get("innerversion", ("", 0))[0]
+            value["families"] = families(info.get("compatible_version", ("", 0))[0])
+            value["arch"] = info.get("arch", (arch, 0))[0].replace("arm64", "aarch64")
+            value["toolkit"] = True
+            value["file"] = value["file"] or tuple(_line_of(raw, info["version"][1]))[:3]
+            break
+    if not value["version"]:
+        hit = next((h for h in (_MARKET.search(n) for n in (root, *names)) if h), None)
+        value["version"] = hit[1] if hit else ""
+    if value["layout"] == "closed" and re.match(r"8\.[5-9]|9|[1-9]\d\.", value["version"]):
+        value["layout"] = "open"
+    _operators(host, finder, root, value)
+    beside = posixpath.dirname(root)
+    value["set_env"] = next(
+        (r["path"] for p in (f"{root}/set_env.sh", f"{beside}/set_env.sh") for r in finder.look(p)[:1]), ""
+    )  # fmt: skip
+    return value
+
+
+def _operators(host: Host, finder: _Finder, root: str, value: dict[str, Any]) -> None:
+    """The kernels package (up to 8.3, opp_kernel) or the ops package (8.5 on, share/info) of a root."""
+    rows = finder.look(f"{root}/opp_kernel")
+    if finder.asked:
+        value["opp_kernel"] = bool(rows)
+    raw = host.read(f"{root}/opp_kernel/version.info", 1 << 16)
+    if raw.state == "ok":
+        info = parse_info(raw.out)
+        version = info.get("version_dir", ("", 0))[0]
+        value["ops"] = {"package": "kernels", "version": version if minor(version) else info.get("Version", ("", 0))[0]}
+        return
+    for row in finder.look(f"{root}/share/info/*")[:64]:
+        name = posixpath.basename(row["path"])
+        if "ops" in name.lower() or "kernel" in name.lower():
+            raw = host.read(f"{row['path']}/version.info", 1 << 16)
+            info = parse_info(raw.out) if raw.state == "ok" else {}
+            version = info.get("version_dir", ("", 0))[0]
+            value["ops"] = {"package": name, "version": version if minor(version) else info.get("Version", ("", 0))[0]}
+            return
+
+
+def _nnal(host: Host) -> list[dict[str, str]]:
+    found = []
+    for part in ("atb", "asdsip"):
+        raw = host.read(f"{ASCEND}/nnal/{part}/latest/version.info", 1 << 16)
+        values = parse_nnal(raw.out) if raw.state == "ok" else {}
+        version = next((v for k, v in values.items() if k.startswith("ascend-cann-") and not k.endswith("version")), "")
+        if version:
+            found.append({"package": part, "version": version})
+    return found
+
+
+# ------------------------------------------------------------------ Python and its packages
+
+PYTHON_FACTS = ("ver.python", "ver.mindspore", "ver.mindformers", "ver.wheel")
+_MINDSPORES = ("mindspore", "mindspore-ascend", "mindspore-gpu", "mindspore-cpu", "mindspore-dev")
+
+
+def read_python(host: Host, facts: Facts) -> list[Fact | Unknown]:
+    """``ver.python`` and what its packages say of themselves."""
+    raw = host.ask("python")
+    value = data_of(raw)
+    if not isinstance(value, dict) or value.get("state", "ok") != "ok" or not value.get("version"):
+        state = value.get("state") if isinstance(value, dict) else raw.state
+        why = {"missing": "no_python", "timeout": "timeout", "not_recorded": "not_recorded", "denied": "denied"}.get(
+            str(state), "python_failed"
+        )
+        told = (value.get("error") if isinstance(value, dict) else "") or raw.err
+        said = " ".join(str(told).split())[:200]
+        args = {"seconds": "5", "what": said or "python", "text": said}
+        return [Unknown(name, why, "python_option", args) for name in PYTHON_FACTS]
+    source = title(raw.key)
+    python = Fact(
+        "ver.python", value, Evidence(source, 0, f"Python {value['version']} ({value.get('executable', '')})")
+    )
+    return [python, _mindspore(value, source), _mindformers(value, source), _wheel(value, source)]
+
+
+def package(python: Mapping[str, Any], *names: str) -> Mapping[str, Any] | None:
+    """The first of some packages that is installed."""
+    packages = python.get("packages")
+    for name in names:
+        found = packages.get(name) if isinstance(packages, Mapping) else None
+        if isinstance(found, Mapping):
+            return found
+    return None
+
+
+def requirement(found: Mapping[str, Any] | None, name: str) -> str:
+    """What a package demands of another one, as pip writes it behind the name; empty if nothing."""
+    for line in (found or {}).get("requires", ()):
+        hit = re.match(rf"(?i){re.escape(name)}\s*\(?((?:[~=<>!]=?|===)[^;)]{{1,80}})", str(line))
+        if hit:
+            return hit[1].strip()
+    return ""
+
+
+def _mindspore(python: Mapping[str, Any], source: str) -> Fact | Unknown:
+    own = python.get("mindspore")
+    own = own if isinstance(own, Mapping) else {}
+    packages = python.get("packages")
+    name = next((n for n in _MINDSPORES if isinstance(packages, Mapping) and n in packages), "")
+    found = package(python, name) or {}
+    version = str(own.get("version") or found.get("version") or "")
+    if not version:
+        return Unknown("ver.mindspore", "no_mindspore", "python_option", applies=False)
+    accepted = own.get("accepted")
+    accepted = accepted if isinstance(accepted, Mapping) else {}
+    value = {
+        "version": version, "package": name or "mindspore", "dir": own.get("dir", ""), "seen": bool(own.get("dir")),
+        "accepted": [str(v) for v in accepted.get("versions", ())], "accepted_source": accepted.get("source", ""),
+        "accepted_line": accepted.get("line", 0), "needs_opp_kernel": bool(own.get("needs_opp_kernel")),
+        "ascend": list(own.get("ascend") or ()), "built_with": dict(own.get("built_with") or {}),
+        "requires": list(found.get("requires", ())), "requires_python": found.get("requires_python", ""),
+    }  # fmt: skip
+    return Fact("ver.mindspore", value, Evidence(source, 0, f"mindspore {version} ({value['dir']})"))
+
+
+def _mindformers(python: Mapping[str, Any], source: str) -> Fact | Unknown:
+    found = package(python, "mindformers")
+    if found is None or not found.get("version"):
+        return Unknown("ver.mindformers", "no_mindformers", applies=False)
+    own = python.get("mindformers")
+    own = own if isinstance(own, Mapping) else {}
+    value = {
+        "version": str(found["version"]), "requires": list(found.get("requires", ())),
+        "pin": requirement(found, "mindspore"), "map": own.get("version_map") or {},
+        "map_source": own.get("source", ""),
+    }  # fmt: skip
+    return Fact(
+        "ver.mindformers", value, Evidence(source, 0, f"mindformers {value['version']} ({found.get('where', '')})")
+    )
+
+
+def _wheel(python: Mapping[str, Any], source: str) -> Fact | Unknown:
+    own = python.get("mindspore")
+    elf = own.get("elf") if isinstance(own, Mapping) else None
+    if not isinstance(elf, Mapping):
+        return Unknown("ver.wheel", "no_mindspore", applies=False)
+    file = str(elf.get("file", ""))
+    tag = re.search(r"\.cpython-(\d{2,4})", file)
+    value = {
+        "file": file, "machine": str(elf.get("machine") or ""), "tag": f"cp{tag[1]}" if tag else "",
+        "host": str(python.get("machine") or ""), "python_tag": str(python.get("tag") or ""),
+        "system": str(python.get("platform") or ""),
+    }  # fmt: skip
+    return Fact("ver.wheel", value, Evidence(source, 0, f"{file}: {value['machine']}"))
+
+
+def read_chain(host: Host, facts: Facts) -> list[Fact | Unknown]:
+    """``ver.chain``: do they belong together, and if not, what is the least to change."""
+    from doctor import chain
+
+    have = chain.have_of(facts, present(facts))
+    if not have.anything():
+        return [Unknown("ver.chain", "nothing_to_chain", applies=present(facts) is not False)]
+    return [Fact("ver.chain", chain.judge(have))]
+
+
+_NPU = ("npu.smi", "npu.board", "npu.pci", "npu.nodes", "npu.table")
+_ALL = ("ver.driver", "ver.firmware", "ver.cann", *PYTHON_FACTS, *_NPU, "host.env", "host.system", "host.container")
+PROBES = (
+    Probe("ver.driver", "env", read_driver, ("ver.driver", "ver.firmware"), _NPU),
+    Probe("ver.cann", "env", read_cann, ("ver.cann",), ("host.env",)),
+    Probe("ver.python", "env", read_python, PYTHON_FACTS),
+    Probe("ver.chain", "env", read_chain, ("ver.chain",), _ALL),
+)
