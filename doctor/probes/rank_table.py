@@ -18,7 +18,7 @@ from doctor.probes.base import Probe
 from doctor.probes.jsonlines import Flaw, Node, read
 
 if TYPE_CHECKING:
-    from doctor.hosts import Host
+    from doctor.hosts.base import Host
 
 LIMIT = 8 << 20
 """bytes; a table of 4,096 ranks in its longest form has about 2 MB"""
@@ -288,12 +288,12 @@ def find(host: Host, facts: Mapping[str, Fact | Unknown]) -> tuple[str, str]:
         return path, "given"
     launch = facts.get("launch.settings")
     if isinstance(launch, Fact):
-        options = launch.value.options
+        options, environment = launch.value["options"], launch.value["env"]
         if "rank_table_file" in options and options["rank_table_file"].value:
             return options["rank_table_file"].value, "--rank_table_file"
         for name in VARIABLES:
-            if name in launch.value.env and launch.value.env[name].value.strip():
-                return launch.value.env[name].value.strip(), name
+            if name in environment and environment[name].value.strip():
+                return environment[name].value.strip(), name
     env = facts.get("host.env")
     if isinstance(env, Fact) and isinstance(env.value, dict):
         for name in VARIABLES:

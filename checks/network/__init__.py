@@ -1,0 +1,1 @@
+"""Judgements about collectives: rank tables, variables, the launch, the device network."""
