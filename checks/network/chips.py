@@ -72,7 +72,11 @@ def own_addresses(net: Fact | Unknown | None) -> set[str]:
 
 def device_nodes(nodes: Fact | Unknown | None) -> set[int]:
     """Numbers N of the files /dev/davinciN that exist here."""
-    return {int(n) for n in re.findall(r"/dev/davinci(\d{1,3})\b", repr(nodes.value))} if isinstance(nodes, Fact) else set()
+    return (
+        {int(n) for n in re.findall(r"/dev/davinci(\d{1,3})\b", repr(nodes.value))}
+        if isinstance(nodes, Fact)
+        else set()
+    )
 
 
 def address(text: str) -> Any:

@@ -1,10 +1,12 @@
-"""Variables of HCCL: ranges, pairs that exclude each other, addresses of this host, ports, the whitelist (HCCL551 to 564).
+"""Variables of HCCL: ranges, pairs, addresses of this host, ports, the whitelist (HCCL551 to 564).
 
 A value is judged by the row of the table that comes with it; what the row allows is never reported. Source:
 hicann/hccl docs/zh/user_guide/hccl_env, one page per variable.
 """
 
 import re
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from doctor.checks.network.chips import address, family, no_npu, own_addresses
@@ -48,7 +50,7 @@ def _int(spec: dict[str, Any], value: str) -> bool:
     if not _INT.fullmatch(value):
         return False
     number = int(value)
-    return spec.get("min", 0) <= number <= spec.get("max", number) and number % spec.get("multiple", 1) == 0
+    return bool(spec.get("min", 0) <= number <= spec.get("max", number)) and number % spec.get("multiple", 1) == 0
 
 
 def _number(spec: dict[str, Any], value: str) -> bool:
@@ -74,7 +76,7 @@ def _ports(spec: dict[str, Any], value: str) -> bool:
             return False
         spans.append((low, high))
     spans.sort()
-    return all(before[1] < after[0] for before, after in zip(spans, spans[1:], strict=False))
+    return all(before[1] < after[0] for before, after in pairwise(spans))
 
 
 def _ifname(spec: dict[str, Any], value: str) -> bool:
@@ -141,14 +143,10 @@ def _dfs(spec: dict[str, Any], value: str) -> bool:
 
 def _modules(spec: dict[str, Any], value: str) -> bool:
     names = value.removeprefix("^").split(",")
-    return all(name in ("alg", "task", "resource", "ALG", "TASK", "RESOURCE") or _module(name) for name in names)
+    return all(name.lower() in ("alg", "task", "resource") for name in names)
 
 
-def _module(name: str) -> bool:
-    return name.lower() in ("alg", "task", "resource")
-
-
-_KINDS = {
+_KINDS: dict[str, Callable[[dict[str, Any], str], bool]] = {
     "int": _int,
     "number": _number,
     "flag": lambda spec, value: value in ("0", "1"),
@@ -187,7 +185,12 @@ def in_range(env: Fact, chips: Maybe, pci: Maybe) -> Answer | list[Answer]:
     for variable in judged:
         if not valid(variable.spec, variable.value, chip):
             row = spec_for(variable.spec, chip)
-            args = {"name": variable.name, "value": variable.value[:80], "valid": row["valid"], "default": row["default"]}
+            args = {
+                "name": variable.name,
+                "value": variable.value[:80],
+                "valid": row["valid"],
+                "default": row["default"],
+            }
             severity = row.get("severity")
             bad.append(fail(args, seen(variable), severity=severity))
     return bad or passed({"count": len(judged)})
@@ -266,8 +269,8 @@ def whitelist_has_this_host(env: Fact, whitelist: Maybe, net: Maybe) -> Answer:
         return passed({"path": whitelist.value.path})
     line = whitelist.value.lines.get("host_ip", 0)
     shown = used or ", ".join(sorted(own)[:4])
-    return fail({"path": whitelist.value.path, "ip": shown},
-                Evidence(whitelist.value.path, line, f'"host_ip": {", ".join(whitelist.value.host_ip[:8])}'))  # fmt: skip
+    text = '"host_ip": ' + ", ".join(whitelist.value.host_ip[:8])
+    return fail({"path": whitelist.value.path, "ip": shown}, Evidence(whitelist.value.path, line, text))
 
 
 # --- time-outs --------------------------------------------------------------------------------------------------------
@@ -433,7 +436,9 @@ def ports_free(env: Fact, ports: Fact, pci: Maybe, launch: Maybe) -> Answer:
     open_range = outgoing and outgoing[0] <= last and first <= outgoing[1]
     if open_range and reserved is not None and not _covered(reserved, first, last):
         text = f"ip_local_port_range {outgoing[0]} {outgoing[1]}, ip_local_reserved_ports {reserved or '-'}"
-        return fail({**args, "range": f"{outgoing[0]}-{outgoing[1]}"}, Evidence("doctor:ports", 0, text), severity="advice")
+        return fail(
+            {**args, "range": f"{outgoing[0]}-{outgoing[1]}"}, Evidence("doctor:ports", 0, text), severity="advice"
+        )
     return passed(args)
 
 
@@ -442,6 +447,11 @@ def read_by_this_chip(env: Fact, chips: Maybe, pci: Maybe) -> Answer | list[Answ
     chip = family(chips, pci)
     if chip is None:
         return not_applicable("no_npu") if no_npu(pci) else unknown("chip_unknown", "run_npu_smi")
-    idle = [v for v in env.value["set"].values() if v.spec and v.value.strip() and chip not in v.spec.get("chips", [chip])]
-    found = [fail({"name": v.name, "value": v.value[:80], "chip": chip, "chips": ", ".join(v.spec["chips"])}, seen(v)) for v in idle]
+    idle = [
+        v for v in env.value["set"].values() if v.spec and v.value.strip() and chip not in v.spec.get("chips", [chip])
+    ]
+    found = [
+        fail({"name": v.name, "value": v.value[:80], "chip": chip, "chips": ", ".join(v.spec["chips"])}, seen(v))
+        for v in idle
+    ]
     return found or passed({"chip": chip})

@@ -7,6 +7,7 @@ of a rule counts.
 """
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 from doctor.checks.network.chips import address, device_nodes, family, family_of_type, own_addresses
@@ -73,7 +74,13 @@ def strict_json(file: Fact) -> Answer:
     seen = [Evidence(found.path, flaw.line, flaw.text) for flaw in found.flaws[:4]]
     mild = all(flaw.kind == "duplicate_key" for flaw in found.flaws)
     return fail(
-        {"path": found.path, "line": first.line, "kind": first.kind, "found": first.text[:60], "count": len(found.flaws)},
+        {
+            "path": found.path,
+            "line": first.line,
+            "kind": first.kind,
+            "found": first.text[:60],
+            "count": len(found.flaws),
+        },
         *seen,
         severity="warning" if mild else None,
     )
@@ -122,12 +129,14 @@ def count_matches(table: Fact) -> Answer:
     """R05: ``server_count`` is the length of the list; needed in 1.0, may be left out in 1.2."""
     value = table.value
     key = {"template2": "group_count", "2.0": "rank_count"}.get(value.form, "server_count")
-    if value.form in ("template2", "2.0") or (not value.count and value.form == "1.2"):
+    if value.form in ("template2", "2.0") or (not value.counted and value.form == "1.2"):
         return not_applicable("rank_table_form", form=value.form)
     there = len(value.servers)
-    args = {"key": key, "count": value.count or "-", "there": there}
-    seen = at(value, value, key, value.count)
-    good = value.count.isascii() and value.count.isdigit() and len(value.count) < 9 and int(value.count) == there
+    args = {"key": key, "count": value.counted or "-", "there": there}
+    seen = at(value, value, key, value.counted)
+    good = (
+        value.counted.isascii() and value.counted.isdigit() and len(value.counted) < 9 and int(value.counted) == there
+    )
     return passed(args, seen) if good else fail(args, seen)
 
 
@@ -140,7 +149,9 @@ def server_ids_unique(table: Fact) -> Answer:
     bad = [s for s in value.servers if not s.server_id or len(s.server_id) > 64 or times[s.server_id] > 1]
     if not bad:
         return passed({"servers": len(value.servers)})
-    ids = dict.fromkeys(f"{s.server_id[:80] or '-'}{f' ×{times[s.server_id]}' if times[s.server_id] > 1 else ''}" for s in bad)
+    ids = dict.fromkeys(
+        f"{s.server_id[:80] or '-'}{f' ×{times[s.server_id]}' if times[s.server_id] > 1 else ''}" for s in bad
+    )
     return fail({"ids": listed(ids)}, *(at(value, s, "server_id", s.server_id) for s in bad[:3]))
 
 
@@ -156,8 +167,9 @@ def here_in(value: Any, net: Maybe) -> int | None:
 def device_ids_valid(table: Fact, chips: Maybe, pci: Maybe, nodes: Maybe, net: Maybe) -> Answer:
     """R07: ``device_id`` is a whole number, once per server, below the number of devices of the product.
 
-    A server has 8 devices, 16 where it is a Box16 or an A3. With at most 8 ranks it may be either; then ids beyond 7 must
-    fit a Box16, whose halves are used in pairs (hccl_env/HCCL_INTRA_ROCE_ENABLE.md). Here ``/dev/davinci<id>`` must exist.
+    A server has 8 devices, 16 where it is a Box16 or an A3. With at most 8 ranks it may be either; then ids beyond 7
+    must fit a Box16, whose halves are used in pairs (hccl_env/HCCL_INTRA_ROCE_ENABLE.md). Where the server is this
+    host, ``/dev/davinci<id>`` must exist.
     """
     value = table.value
     if value.form == "2.0":
@@ -171,7 +183,14 @@ def device_ids_valid(table: Fact, chips: Maybe, pci: Maybe, nodes: Maybe, net: M
         times = Counter(d.device_id for d in devices)
         ids = sorted({d.device_id for d in devices if d.device_id is not None})
         top = 8 if kind in ("910A", "310P") else 16
-        if top == 16 and kind in (None, "A2") and value.form != "1.2" and len(ids) <= 8 and ids and ids[0] < 8 <= ids[-1]:
+        if (
+            top == 16
+            and kind in (None, "A2")
+            and value.form != "1.2"
+            and len(ids) <= 8
+            and ids
+            and ids[0] < 8 <= ids[-1]
+        ):
             # on a Box16 cards of both halves come in pairs (0 with 8) or, over RoCE, as a run
             pairs = [i for i in ids if i < 8] == [i - 8 for i in ids if i >= 8]
             top = 16 if pairs or ids == list(range(ids[0], ids[-1] + 1)) else 8
@@ -243,7 +262,7 @@ def ranks_in_blocks(table: Fact, chips: Maybe, pci: Maybe) -> Answer:
 
 
 def servers_in_order(table: Fact) -> Answer:
-    """R10: servers ordered by rank stand in the dictionary order of their ids; the order of numbers in addresses counts too."""
+    """R10: servers by rank stand in the dictionary order of their ids, addresses also in that of their numbers."""
     value = table.value
     if value.form == "2.0" or not value.has_ranks or len(value.servers) < 2:
         return not_applicable("single_node" if len(value.servers) < 2 else "rank_table_form", form=value.form)
@@ -273,7 +292,7 @@ def ranks_follow_devices(table: Fact) -> Answer:
     for index, devices in enumerate(of_server(value)):
         known = [d for d in devices if d.rank_id is not None and d.device_id is not None]
         ordered = sorted(known, key=lambda d: d.rank_id)
-        for before, after in zip(ordered, ordered[1:], strict=False):
+        for before, after in pairwise(ordered):
             if after.device_id < before.device_id:
                 args = {"server": name_of(value, index), "rank": after.rank_id, "device": after.device_id,
                         "before": before.device_id}  # fmt: skip

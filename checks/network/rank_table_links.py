@@ -67,7 +67,7 @@ def addresses_usable(table: Fact, chips: Maybe, pci: Maybe, hccl: Maybe) -> Answ
 
 
 def addresses_as_configured(table: Fact, conf: Maybe, live: Maybe, net: Maybe) -> Answer:
-    """R13: on this host ``device_ip`` of device i is ``address_i`` of hccn.conf and what ``hccn_tool -i i -ip -g`` says."""
+    """R13: on this host ``device_ip`` of device i is ``address_i`` of hccn.conf and of ``hccn_tool -i i -ip -g``."""
     value = table.value
     if value.form == "2.0":
         return not_applicable("rank_table_form", form=value.form)
@@ -92,7 +92,9 @@ def addresses_as_configured(table: Fact, conf: Maybe, live: Maybe, net: Maybe) -
     if here is None:
         return unknown("host_not_in_table", "check_server_id")
     wrong = [
-        d for d in groups[here] if d.device_ip and d.device_id in configured and configured[d.device_id][0] != d.device_ip
+        d
+        for d in groups[here]
+        if d.device_ip and d.device_id in configured and configured[d.device_id][0] != d.device_ip
     ]
     if not wrong:
         return passed({"server": name_of(value, here), "devices": len(groups[here])})
@@ -202,7 +204,9 @@ def servers_in_one_superpod(table: Fact) -> Answer:
         pod = pods[value.servers[device.server].server_id]
         if pod != previous:
             if pod in finished:
-                return fail({"what": f"super_pod {pod} (rank {device.rank_id})"}, at(value, device, "rank_id", device.rank_id))
+                return fail(
+                    {"what": f"super_pod {pod} (rank {device.rank_id})"}, at(value, device, "rank_id", device.rank_id)
+                )
             if previous is not None:
                 finished.add(previous)
             previous = pod
@@ -210,7 +214,7 @@ def servers_in_one_superpod(table: Fact) -> Answer:
 
 
 def superpods_are_physical(table: Fact) -> Answer:
-    """R20: cards of different physical superpods never share a ``super_pod_id``. One node sees its own superpod only."""
+    """R20: cards of different physical superpods never share a ``super_pod_id``. One node sees only its own."""
     value = table.value
     if (other := _not_superpod(value)) is not None:
         return other

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from doctor.model import Evidence, Fact, Unknown
 from doctor.probes.base import Probe
 from doctor.probes.jsonlines import Flaw, Node, read
+from doctor.probes.launch import environment_of
 from doctor.probes.shell import is_open
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def table() -> tuple[dict[str, dict[str, Any]], tuple[str, ...]]:
 
 
 def collect(environment: Mapping[str, str], assigned: list[tuple[str, Any]]) -> dict[str, Any]:
-    """{"set": {name: Variable}, "names": [every known name], "defaults": {name: text}}.
+    """{"set": {name: Variable}, "names": [every name that exists]}.
 
     ``assigned`` are the assignments of a launch text in order; the last one that can be told counts.
     """
@@ -74,26 +75,33 @@ def collect(environment: Mapping[str, str], assigned: list[tuple[str, Any]]) -> 
         if (name in rows or name.startswith(PREFIX)) and not is_open(setting.value):
             value = setting.value[:4096]
             found[name] = Variable(name, value, setting.source, setting.line, setting.text, rows.get(name))
-    return {"set": found, "names": list(names), "defaults": {n: str(row.get("default", "-")) for n, row in rows.items()}}
+    return {
+        "set": found,
+        "names": list(names),
+        "defaults": {n: str(row.get("default", "-")) for n, row in rows.items()},
+    }
 
 
 def read_hccl_env(host: Host, facts: Mapping[str, Fact | Unknown]) -> list[Fact | Unknown]:
     """Facts ``hccl.env`` (see :func:`collect`) and ``hccl.whitelist``."""
-    env, launch = facts.get("host.env"), facts.get("launch.settings")
+    launch = facts.get("launch.settings")
     assigned = launch.value["assigned"] if isinstance(launch, Fact) else []
-    environment = env.value if isinstance(env, Fact) and isinstance(env.value, dict) else {}
-    if not isinstance(env, Fact) and not isinstance(launch, Fact):
-        why = env.why if isinstance(env, Unknown) else "not_recorded"
-        return [Unknown(name, why, "give_launch") for name in ("hccl.env", "hccl.whitelist")]
-    texts = {str(k): v for k, v in environment.items() if isinstance(v, str)}
-    value = collect(texts, assigned)
+    environment = environment_of(host, facts)
+    if isinstance(environment, Unknown):
+        if not assigned:
+            why, args = environment.why, environment.args
+            return [Unknown(name, why, "give_launch", args) for name in ("hccl.env", "hccl.whitelist")]
+        environment = {}
+    value = collect(environment, assigned)
     return [Fact("hccl.env", value), _whitelist(host, value["set"].get("HCCL_WHITELIST_FILE"))]
 
 
 def _whitelist(host: Host, named: Variable | None) -> Fact | Unknown:
     name = "hccl.whitelist"
     if named is None or not named.value.strip():
-        return Unknown(name, "not_set", args={"name": "HCCL_WHITELIST_FILE", "what": "HCCL_WHITELIST_FILE"}, applies=False)
+        return Unknown(
+            name, "not_set", args={"name": "HCCL_WHITELIST_FILE", "what": "HCCL_WHITELIST_FILE"}, applies=False
+        )
     path = named.value.strip()
     raw = host.read(path)
     if raw.state in ("not_recorded", "timeout"):
@@ -123,5 +131,7 @@ def parse_whitelist(text: str, path: str = "") -> Whitelist:
 
 
 PROBES = (
-    Probe("hccl.env", "hccl", read_hccl_env, gives=("hccl.env", "hccl.whitelist"), needs=("host.env", "launch.settings")),
+    Probe(
+        "hccl.env", "hccl", read_hccl_env, gives=("hccl.env", "hccl.whitelist"), needs=("host.env", "launch.settings")
+    ),
 )

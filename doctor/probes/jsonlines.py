@@ -1,8 +1,8 @@
 """JSON with the line of every value, read strictly where it can be and tolerantly where people break it.
 
 The standard library's reader says neither where a value stood nor how to go on after a comment copied from a document.
-Here a text is read in one pass over its tokens; what strict readers refuse (a byte order mark, comments, a comma before a
-closing bracket) is remembered as a :class:`Flaw` and skipped, so that the rest can still be judged. What cannot be
+Here a text is read in one pass over its tokens; what strict readers refuse (a byte order mark, comments, a comma before
+a closing bracket) is remembered as a :class:`Flaw` and skipped, so that the rest can still be judged. What cannot be
 skipped ends the reading.
 """
 

@@ -152,7 +152,7 @@ def _texts(host: Host) -> list[tuple[str, str]]:
         if isinstance(item, str) and item.strip():
             found.append(("launch", item))
         elif isinstance(item, dict) and isinstance(item.get("text"), str):
-            found.append((str(item.get("name") or "launch")[:200], item["text"]))
+            found.append((str(item.get("path") or item.get("name") or "launch")[:200], item["text"]))
     return found[:50]
 
 
@@ -166,8 +166,8 @@ def settings(environment: Mapping[str, str], texts: Sequence[tuple[str, str]]) -
     """The launch in one form.
 
     ``style`` none · msrun · dynamic · rank_table · mpirun · torchrun; ``styles`` all that were seen. ``options`` are
-    msrun's, only those that were given. ``env`` holds the launch variables by name, ``assigned`` every assignment of the
-    texts. ``workers``, ``local_workers``, ``nodes``, ``master``, ``port`` are None where they cannot be told.
+    msrun's, only those that were given. ``env`` holds the launch variables by name, ``assigned`` every assignment of
+    the texts. ``workers``, ``local_workers``, ``nodes``, ``master``, ``port`` are None where they cannot be told.
     """
     env = {
         name: Setting(value, ENVIRONMENT, 0, f"{name}={value}"[:400])
@@ -240,18 +240,25 @@ def _numbers(
     return {"workers": workers, "local_workers": local, "nodes": nodes, "master": master or None, "port": port}
 
 
+def environment_of(host: Host, facts: Mapping[str, Fact | Unknown]) -> dict[str, str] | Unknown:
+    """The variables of the host: the fact of the probe that reads them, else its answer."""
+    env = facts.get("host.env")
+    if isinstance(env, Unknown):
+        return env
+    value = env.value if isinstance(env, Fact) else data_of(host.ask("env"))
+    if not isinstance(value, dict):
+        return Unknown("host.env", "not_recorded")
+    return {str(name): text for name, text in value.items() if isinstance(text, str)}
+
+
 def read_launch(host: Host, facts: Mapping[str, Fact | Unknown]) -> list[Fact | Unknown]:
     """Fact ``launch.settings``, a dict as :func:`settings` describes it."""
     name = "launch.settings"
     texts = _texts(host)
-    env = facts.get("host.env")
-    value: Any = env.value if isinstance(env, Fact) else data_of(host.ask("env")) if env is None else None
-    if not isinstance(value, dict):
-        if not texts:
-            return [Unknown(name, env.why if isinstance(env, Unknown) else "not_recorded", "give_launch")]
-        value = {}
-    environment = {str(k): v for k, v in value.items() if isinstance(v, str)}
-    return [Fact(name, settings(environment, texts))]
+    found = environment_of(host, facts)
+    if isinstance(found, Unknown) and not texts:
+        return [Unknown(name, found.why, "give_launch", found.args)]
+    return [Fact(name, settings({} if isinstance(found, Unknown) else found, texts))]
 
 
 PROBES = (Probe("launch", "hccl", read_launch, gives=("launch.settings",), needs=("host.env",)),)

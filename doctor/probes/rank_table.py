@@ -1,7 +1,7 @@
 """The rank table: found, read, and brought from its six forms into one.
 
-Forms: ``server_list`` tables of version 1.0 (HCCL, hccl_tools, mind-cluster, the cross-cluster form with ``server_ip``),
-of version 1.2 with ``super_pod_list`` (A3), the old ``group_list`` template, and ``rank_list`` of version 2.0 (950).
+Forms: ``server_list`` tables of version 1.0 (HCCL, hccl_tools, mind-cluster, the one with ``server_ip``), of version
+1.2 with ``super_pod_list`` (A3), the old ``group_list`` template, and ``rank_list`` of version 2.0 (950).
 
 Source: hicann/hccl docs/zh/user_guide/cluster_info_config; mindspore-ai/models utils/hccl_tools; Ascend/mind-cluster
 docs/en/scheduling/api/hccl.json_file_description.md.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from doctor.model import Evidence, Fact, Unknown
 from doctor.probes.base import Probe
@@ -73,14 +73,14 @@ class RankPod(NamedTuple):
 
 
 class RankTable(NamedTuple):
-    """A rank table in its normal form. ``lines``: of the members at the top; ``gap``: what stands between key and value."""
+    """A rank table in its normal form. ``lines``: of the members at the top; ``gap`` stands between key and value."""
 
     source: str
     form: str
     """1.0 · 1.2 · template2 · 2.0"""
     version: str
     status: str
-    count: str
+    counted: str
     """server_count, group_count or rank_count as written"""
     servers: tuple[RankServer, ...]
     devices: tuple[RankDevice, ...]
@@ -274,8 +274,8 @@ def _asked(host: Host) -> str:
         return ""
     try:
         value = json.loads(raw.out)
-    except ValueError:
-        return ""
+    except (ValueError, RecursionError):
+        value = raw.out.strip()
     if isinstance(value, dict):
         value = value.get("path")
     return value if isinstance(value, str) else ""
@@ -294,12 +294,6 @@ def find(host: Host, facts: Mapping[str, Fact | Unknown]) -> tuple[str, str]:
         for name in VARIABLES:
             if name in environment and environment[name].value.strip():
                 return environment[name].value.strip(), name
-    env = facts.get("host.env")
-    if isinstance(env, Fact) and isinstance(env.value, dict):
-        for name in VARIABLES:
-            value = env.value.get(name)
-            if isinstance(value, str) and value.strip():
-                return value.strip(), name
     return "", ""
 
 
@@ -346,6 +340,6 @@ PROBES = (
         "hccl",
         read_rank_table,
         gives=("hccl.rank_table_file", "hccl.rank_table"),
-        needs=("host.env", "launch.settings"),
+        needs=("launch.settings",),
     ),
 )

@@ -1,4 +1,4 @@
-"""Reading shell text: the assignments and the commands of a launch script, as far as they can be told without running it."""
+"""Reading shell text: assignments and commands of a launch script, as far as they can be told without running it."""
 
 import re
 import shlex
