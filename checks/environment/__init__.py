@@ -1,0 +1,1 @@
+"""Judgements about the host: its parts, its limits, its versions, its NPUs."""
