@@ -409,7 +409,7 @@ def limits(ground: Ground = HERE) -> dict[str, Any]:
     """Resource limits of this process as [soft, hard], -1 is unlimited; sizes in bytes, nofile and nproc are counts.
 
     Also the kernel's own ceilings (``file_max``, ``pid_max``, ``threads_max``) and the process limit of the own cgroup
-    (``pids_limit``, ``pids_used``), which a container or a systemd slice sets.
+    (``pids_limit``, ``pids_used``), which a container or a systemd slice sets; ``core_pattern`` says where cores go.
     """
     import resource
 
@@ -425,6 +425,7 @@ def limits(ground: Ground = HERE) -> dict[str, Any]:
         ("max_map_count", "/proc/sys/vm/max_map_count"),
     ):
         found[key] = _number(_text(ground.at(path)))
+    found["core_pattern"] = (_text(ground.at("/proc/sys/kernel/core_pattern"), 256) or "").strip() or None
     found["pids_limit"] = _cgroup_least(ground, "pids", "pids.max", "pids.max")
     found["pids_used"] = _cgroup_first(ground, "pids", "pids.current", "pids.current")
     return found
