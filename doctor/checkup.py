@@ -333,12 +333,12 @@ def _also(lang: str, titles: Sequence[str]) -> str:
 
 
 def verdict_of(report: Report) -> str:
-    """The worst severity; else healthy if any check could look, unknown if none could."""
+    """The worst severity; else healthy if any check could look and none of the doctor's own failed, else unknown."""
     found = worst([d.severity for d in report.diagnoses])
     if found in ("error", "warning"):
         return str(found)
     seen = {f.verdict for f in report.findings}
-    if Verdict.PASS not in seen or report.partial:
+    if Verdict.PASS not in seen or Verdict.CRASH in seen or report.partial:
         return "unknown"
     return found or "healthy"
 
