@@ -38,6 +38,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
 """Groups of checks, by the family of their rules."""
 
 
+DRAWN = ("ver.chain", "net.topology")
+"""Facts that are drawn, beside those that checks need."""
+
+
 class Spec(NamedTuple):
     """A rule that a check judges."""
 
@@ -121,6 +125,8 @@ class Checkup:
         needed = {need.removesuffix("?") for spec in self.specs for need in spec.needs}
         waiting = list(self.specs)
         given = {name for probe in everything for name in probe.gives}
+        if not self.options.only or {"env", "npu", "hccl"}.intersection(self.options.only):
+            needed |= given.intersection(DRAWN)
         for name in needed - given:
             self.facts[name] = Unknown(name, "not_asked")
         for done in probes.run(self.host, probes.wanted(everything, needed), self.facts, self.options.cancelled):

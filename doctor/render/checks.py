@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from doctor.i18n import pick, tr
 from doctor.model import Finding, Report, Verdict
@@ -63,7 +64,26 @@ def counts(report: Report, lang: str) -> str:
 
 def drawings(report: Report, lang: str, columns: int, ascii_only: bool) -> list[Line]:
     """The version chain and the topology, where there is anything to draw."""
-    return []
+    out: list[Line] = []
+    chain = _value(report, "ver.chain")
+    if chain:
+        from doctor.render.chain import draw as draw_chain
+
+        out += _drawing(draw_chain(chain, columns, ascii_only=ascii_only, lang=lang))
+    topology = _value(report, "net.topology")
+    if topology:
+        from doctor.render.topology import draw as draw_topology
+
+        out += _drawing(draw_topology(topology, columns, ascii_only=ascii_only, lang=lang))
+    return out
+
+
+def _value(report: Report, name: str) -> Any:
+    return report.facts.get(name, {}).get("value")
+
+
+def _drawing(rows: Sequence[str]) -> list[Line]:
+    return [[], *([("", redact(safe(row)))] for row in rows)] if rows else []
 
 
 def _title(finding: Finding, lang: str) -> str:
