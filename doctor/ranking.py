@@ -218,11 +218,9 @@ def _covers_topic(target: str, rule_id: str, topic: str) -> bool:
 
 
 def _explains(base: RuleBase, cause: _Cause, other: _Cause, timed: bool) -> bool:
-    if cause.rule not in base or cause.rule == other.rule:
+    if cause.rule == other.rule:
         return False
     explains = base[cause.rule].explains
-    if not explains:
-        return False
     a, b = cause.lead, other.lead
     if a.recovered and not b.recovered:
         return False
@@ -324,8 +322,9 @@ def _is_wrapper_code(base: RuleBase, diagnosis: Diagnosis) -> bool:
 def _nest(base: RuleBase, shown: Sequence[_Cause], timed: bool) -> dict[str, str]:
     """rule → rule that explains it. What is no cause goes under the head of the list when that one is a cause."""
     parent: dict[str, str] = {}
+    explainers = [c for c in shown if c.rule in base and base[c.rule].explains]
     for other in shown:
-        for cause in shown:
+        for cause in explainers:
             if _explains(base, cause, other, timed) and _top(parent, cause.rule) != other.rule:
                 parent[other.rule] = cause.rule
                 break
