@@ -313,7 +313,9 @@ def _pings(session: _Session, given: Mapping[str, Any]) -> Fact | Unknown:
             results.append(value if value.device is not None else value._replace(device=device, address=str(address)))
     if results:
         return Fact("hccn.ping", results, results[0].seen)
-    return _gap("hccn.ping", session.stopped or "not_asked")
+    if not asked:
+        return Unknown("hccn.ping", "not_asked", applies=False)
+    return _gap("hccn.ping", session.stopped or "not_understood")
 
 
 def _conf_fact(raw: Raw, conf: parse.Conf | None, npu: bool) -> Fact | Unknown:

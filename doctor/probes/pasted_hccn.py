@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from doctor.hosts.base import run_key
 from doctor.probes import hccn_parse as parse
 
+ANSWERS = 1_000
+"""Answers taken from one paste; sixteen devices with every option give 250."""
 CONF_KEY = "file /etc/hccn.conf"
 GIVEN_KEY = "ask hccn"
 
@@ -40,7 +42,8 @@ _STARTS: tuple[tuple[str, str], ...] = (
 _LATER: tuple[tuple[str, str], ...] = (
     ("ip", r"netmask ?:"),
     ("vnic", r"vnic (?:ipaddr|netmask) ?:"),
-    ("link_stat", r"\[devi(?:d|ce) ?\d{1,5}\] ?(?:link (?:up|down) count|link change|[ \t]{0,20}[A-Z][a-z]{2} )"),
+    ("link_stat", r"(?:\[devi(?:d|ce) ?\d{1,5}\] ?)?link (?:up count|down count|change records)"),
+    ("link_stat", r"\[devi(?:d|ce) ?\d{1,5}\][ \t]{0,20}[A-Z][a-z]{2} "),
     ("tls", r"dev_id: ?\d{1,5}, ?\[|(?:subject|issuer|start_time|end_time|tls expiration status)\["),
     ("stat", r"(?:mac|roce|nic)_[a-z0-9_]{3,60} ?: ?\d"),
     (
@@ -96,6 +99,8 @@ def from_text(text: str) -> dict[str, str]:
     asked: tuple[str, int | None] = ("", None)
     now: _Answer | None = None
     for _, line in parse.rows(text):
+        if len(answers) > ANSWERS:
+            break
         bare = line.lstrip("> ")
         command = _COMMAND.search(line)
         if command and "busy" not in line:
@@ -133,16 +138,12 @@ def _take(line: str, now: _Answer | None, asked: tuple[str, int | None], answers
         now.lines.append(line)
         return now
     if _TABLE.match(line):
-        if now is None or now.form != "950":
-            if not any(word in line for word in ("UDie", "Link_Status")):
-                if not line.startswith("+") and not line.startswith("|"):
-                    return now
-                if asked[0] not in ("dev_info", "link_stat"):
-                    return now
-            what = "link_stat" if "Link_Status" in line or asked[0] == "link_stat" else "dev_info"
+        what = "link_stat" if "Link_Status" in line else "dev_info" if "UDie ID" in line else ""
+        if what and (now is None or now.option != what or any("UDie" in old for old in now.lines)):
             now = _open(what, None, asked, answers)
+        if now is not None and (what or now.form):
             now.form = "950"
-        now.lines.append(line)
+            now.lines.append(line)
         return now
     if now is not None:
         # texts of an announcement and blank parts of a certificate belong to the answer they stand in
