@@ -29,7 +29,8 @@ _OWN = sys.path[0] if sys.path else ""
 _USER_PATH = list(sys.path)
 _STDLIB = [p for p in sys.path if p and "-packages" not in p and p.startswith((sys.prefix, sys.base_prefix))]
 # A file such as json.py in a folder of PYTHONPATH must not be run by us.
-sys.path[:] = _STDLIB or sys.path
+if __name__ == "__main__":
+    sys.path[:] = _STDLIB or sys.path
 
 import json  # noqa: E402
 import os  # noqa: E402
