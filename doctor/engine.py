@@ -128,7 +128,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         from doctor import pasted
 
         states = pasted.judge(base, [(name, piece) for _, name, piece in sorted(pieces, key=lambda p: p[0])])
-        diagnoses = pasted.merged(diagnoses, states.diagnoses, len(findings))
+        diagnoses = pasted.merged(diagnoses, states, len(findings))
         findings += states.findings
         inputs_seen = [s._replace(state="read", why={}) if _now_judged(s, states.sources) else s for s in inputs_seen]
         understood = states.sources if any(f.verdict is Verdict.PASS for f in states.findings) else frozenset()

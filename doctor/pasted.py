@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from doctor import checkup
 from doctor.hosts.base import MemoryHost, title
-from doctor.model import Diagnosis, Evidence, Finding, Raw, Verdict
+from doctor.model import SEVERITIES, Diagnosis, Evidence, Finding, Raw, Verdict
 from doctor.rulebase import RuleBase
 from doctor.scan.read import Piece
 
@@ -84,22 +84,27 @@ def _at(evidence: Evidence, origins: dict[str, Origin]) -> Evidence:
     return evidence._replace(source=origin.name, line=line)
 
 
-def merged(logs: Sequence[Diagnosis], states: Sequence[Diagnosis], offset: int) -> tuple[Diagnosis, ...]:
+def merged(logs: Sequence[Diagnosis], judged: Judged, offset: int) -> tuple[Diagnosis, ...]:
     """Diagnoses of logs and of states in one order. ``offset``: where the findings of the states begin.
 
-    What a log says of a topic is not said twice. A state that is wrong comes before a log that only guesses or that no
-    rule explains, and after one that names its cause.
+    No topic is told twice: of one input a check knows more than a log rule, of different ones the log tells what
+    happened. A state that is wrong comes before a log that only guesses, and after one that names its cause.
     """
-    told = {d.topic for d in logs}
+    better = {d.topic for d in judged.diagnoses}
+    kept = [
+        d for d in logs
+        if d.topic not in better or not (d.evidence and {e.source for e in d.evidence} <= judged.sources)
+    ]  # fmt: skip
+    told = {d.topic for d in kept}
     moved = [
         d._replace(finding=d.finding + offset, consequences=tuple(n + offset for n in d.consequences))
-        for d in states
+        for d in judged.diagnoses
         if d.topic not in told
     ]
 
     def key(diagnosis: Diagnosis) -> tuple[int, int]:
-        severity = ("error", "warning", "advice").index(diagnosis.severity)
-        guess = diagnosis.confidence == "guess" and diagnosis in logs
-        return severity, 2 if guess else int(diagnosis not in logs)
+        severity = SEVERITIES.index(diagnosis.severity)
+        guess = diagnosis.confidence == "guess" and diagnosis in kept
+        return severity, 2 if guess else int(diagnosis not in kept)
 
-    return tuple(sorted((*logs, *moved), key=key))
+    return tuple(sorted((*kept, *moved), key=key))

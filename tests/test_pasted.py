@@ -1,0 +1,55 @@
+"""Tool outputs given to ``doctor diagnose`` are judged by the checks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from doctor.engine import diagnose
+
+SAMPLES = Path(__file__).resolve().parent.parent / "fixtures" / "hosts" / "samples"
+
+
+def test_a_pasted_table_with_an_alarm_names_the_card_and_its_line(tmp_path: Path) -> None:
+    text = (SAMPLES / "npu-smi_info__910B3__24.1.0__alarm-npu3.txt").read_text()
+    path = tmp_path / "smi.txt"
+    path.write_text("$ npu-smi info\n" + text)
+    report = diagnose([str(path)])
+    first = report.diagnoses[0]
+    assert (first.rule, first.severity) == ("NPU507", "error") and "3" in first.title["en"]
+    lines = path.read_text().split("\n")
+    assert first.evidence[0].source == str(path) and "Alarm" in lines[first.evidence[0].line - 1]
+    assert report.inputs[0].state == "read"
+
+
+def test_a_healthy_table_is_healthy(tmp_path: Path) -> None:
+    path = tmp_path / "smi.txt"
+    path.write_text((SAMPLES / "npu-smi_info__910B3__24.1.rc1.b030__ok-idle-8p.txt").read_text())
+    report = diagnose([str(path)])
+    assert report.verdict == "healthy" and not report.diagnoses
+
+
+def test_a_table_that_no_tool_prints_is_not_healthy(tmp_path: Path) -> None:
+    path = tmp_path / "smi.txt"
+    path.write_text((SAMPLES / "npu-smi_info__fabricated__llm-written-example.txt").read_text())
+    assert diagnose([str(path)]).verdict in ("unknown", "advice")
+
+
+def test_a_rank_table_is_judged_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "hccl_8p.json"
+    path.write_text((SAMPLES / "ranktable_bad__duplicate-device_id.json").read_text())
+    report = diagnose([str(path)])
+    assert report.diagnoses[0].rule == "HCCL507" and report.diagnoses[0].severity == "error"
+    assert report.diagnoses[0].evidence[0].source == str(path) and report.diagnoses[0].evidence[0].line > 1
+
+
+@pytest.mark.parametrize("name", ["npu-smi_info__910B3__24.1.0__alarm-npu3.txt"])
+def test_a_failing_log_beside_a_sick_card_keeps_both(tmp_path: Path, name: str) -> None:
+    (tmp_path / "smi.txt").write_text((SAMPLES / name).read_text())
+    (tmp_path / "worker_0.log").write_text(
+        "Traceback (most recent call last):\n  File \"t.py\", line 1, in <module>\n"
+        "RuntimeError: Unsupported device target Ascend. This process only supports one of the ['CPU'].\n"
+    )  # fmt: skip
+    rules = [d.rule for d in diagnose([str(tmp_path)]).diagnoses]
+    assert "NPU507" in rules and len(rules) >= 2
