@@ -1,7 +1,7 @@
 """HCCL531 to 549, addresses and settings of the RoCE ports inside the NPUs.
 
-Training on one server needs none of this: what only several servers feel is not applicable there, at most a warning
-while the number of servers is unknown, and an error when there are several. Values are dicts from the physical id of a
+Training on one server needs none of this: what only several servers feel is not applicable there, advice while the
+number of servers is unknown (a warning where settings contradict each other), and an error when there are several. Values are dicts from the physical id of a
 device to what hccn_tool said; None in them means that nothing is set. Sources: hicann/driver hccn_tool and the HCCL
 user guide.
 """
@@ -16,6 +16,9 @@ from doctor.model import NOWHERE, Answer, Evidence, Fact, Place, Unknown, fail, 
 
 SHOWN = 4
 """Lines of evidence of one finding."""
+
+
+UNSET = ("0.0.0.0", "::")  # noqa: S104 - what an address that is not set looks like
 
 
 # ------------------------------------------------------------------ shared with hccn_links
@@ -56,14 +59,11 @@ def alone(settings: Fact | Unknown) -> bool:
     return nodes_of(settings) == 1
 
 
-def level(settings: Fact | Unknown, everywhere: bool) -> str:
-    """Severity of a trouble between servers: an error with several of them. While that is unknown a trouble of some
-    devices is a warning (the others show that the ports are in use), the same one everywhere is advice: a server that
-    never was cabled looks like that."""
+def level(settings: Fact | Unknown, several: str = "error", otherwise: str = "advice") -> str:
+    """Severity of a trouble between servers: ``several`` when the run has several of them. While their number is
+    unknown the run is taken to stay on this one, and the trouble is told as advice."""
     nodes = nodes_of(settings)
-    if nodes is not None and nodes > 1:
-        return "error"
-    return "advice" if everywhere else "warning"
+    return several if nodes is not None and nodes > 1 else otherwise
 
 
 def values(fact: Fact | Unknown) -> dict[int, Any]:
@@ -92,7 +92,7 @@ def tool_answers(tool: Fact, settings: Fact | Unknown) -> Answer:
     if alone(settings):
         return not_applicable("single_node")
     said = troubles[0].seen.text if troubles and troubles[0].seen.text else "hccn_tool: command not found"
-    return fail({"said": said}, tool.evidence, severity=level(settings, True))
+    return fail({"said": said}, tool.evidence, severity=level(settings))
 
 
 def tool_keeps_up(tool: Fact) -> Answer:
@@ -155,7 +155,7 @@ def addresses(
         return unknown(gone.why, gone.how, **gone.args) if isinstance(gone, Unknown) else unknown("not_asked")
     if not none:
         return passed({"count": len(have)}, ip.evidence if isinstance(ip, Fact) else None)
-    severity = "advice" if _superpod(pci) else level(settings, not have)
+    severity = "advice" if _superpod(pci) else level(settings)
     args = {"device": span(none), "count": len(none), "have": len(have), "source": source}
     sources = Evidence(source, 0, "") if source.startswith("/") else Evidence(f"hccn_tool -i {none[0]} -ip -g", 0, "")
     return fail(args, sources, place=place(none), severity=severity)
@@ -176,7 +176,7 @@ def unique_addresses(ip: Fact | Unknown, conf: Fact | Unknown, settings: Fact | 
         if len(devices) > 1:
             seen = [live[d].seen if d in live else _line(conf, "address", d) for d in devices[:SHOWN]]
             args = {"device": span(devices), "address": address}
-            answers.append(fail(args, *seen, severity=level(settings, False)))
+            answers.append(fail(args, *seen, severity=level(settings, otherwise="warning")))
     return answers or passed({"count": len(found)})
 
 
@@ -201,7 +201,8 @@ def conf_as_live(conf: Fact, ip: Fact, settings: Fact | Unknown) -> Answer:
         "live": f"{one.address}/{one.netmask}" if one else "-",
         "written": f"{written.get(first, '-')}/{masks.get(first, '-')}" if first in written else "-",
     }
-    return fail(args, one.seen if one else None, _line(conf, "address", first), place=place(odd))
+    lines = (one.seen if one else None, _line(conf, "address", first))
+    return fail(args, *lines, place=place(odd), severity=level(settings, "warning"))
 
 
 def gateway_reachable(
@@ -234,7 +235,7 @@ def gateway_reachable(
             "netmask": nets[first][1],
         }
         seen = [gateways[d][1] for d in odd[:SHOWN]]
-        return fail(args, *seen, place=place(odd), severity=level(settings, False))
+        return fail(args, *seen, place=place(odd), severity=level(settings, otherwise="warning"))
     if judged:
         return passed({"count": judged})
     return not_applicable("not_set", name="gateway")
@@ -303,7 +304,8 @@ def mtu_equal(mtu: Fact, settings: Fact | Unknown) -> Answer:
         return passed({"mtu": found[0][0]} if found else {}, mtu.evidence)
     odd = found[-1][1]
     args = {"device": span(odd), "mtu": found[-1][0], "rest": span(found[0][1]), "rest_mtu": found[0][0]}
-    return fail(args, *(every[d].seen for d in (odd[0], found[0][1][0])), place=place(odd))
+    lines = (every[d].seen for d in (odd[0], found[0][1][0]))
+    return fail(args, *lines, place=place(odd), severity=level(settings, "warning"))
 
 
 # ------------------------------------------------------------------ reachability and left-overs
@@ -322,10 +324,10 @@ def detection(health: Fact, netdetect: Fact | Unknown, settings: Fact | Unknown)
     answers = []
     for state, devices in groups_of({d: one.state for d, one in every.items() if one.state not in ("success", "")}):
         quiet = state in ("init", "detect_ip_set", "unknown")
-        target = next((targets[d].value for d in devices if targets.get(d)), "")
+        target = next((targets[d].value for d in devices if targets.get(d) and targets[d].value not in UNSET), "")
         args = {"device": span(devices), "state": every[devices[0]].said, "address": target or "-"}
         seen = [every[d].seen for d in devices[:SHOWN]]
-        severity = "advice" if quiet else level(settings, not well)
+        severity = "advice" if quiet else level(settings)
         answers.append(fail(args, *seen, place=place(devices), severity=severity))
     return answers or passed({"count": len(well)}, health.evidence)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from doctor.checks.network.hccn import SHOWN, alone, groups_of, level, nodes_of, place, span, values
+from doctor.checks.network.hccn import SHOWN, alone, groups_of, level, place, span, values
 from doctor.model import Answer, Evidence, Fact, Unknown, fail, not_applicable, passed, unknown
 
 DAY = 24 * 3600.0
@@ -34,7 +34,7 @@ def link_up(link: Fact, settings: Fact | Unknown) -> Answer:
     if not down:
         return passed({"count": len(every)}, link.evidence)
     # a 950 has many ports and not all of them are cabled
-    severity = "advice" if any(one.ports for one in every.values()) else level(settings, len(down) == len(every))
+    severity = "advice" if any(one.ports for one in every.values()) else level(settings)
     args = {"device": span(down), "count": len(down), "of": len(every)}
     return fail(args, *(every[d].seen for d in down[:SHOWN]), place=place(down), severity=severity)
 
@@ -65,8 +65,7 @@ def optics(optical: Fact, settings: Fact | Unknown) -> Answer | list[Answer]:
         whats = [what for device in devices for what, _ in found[device]]
         lines = [seen for device in devices for _, seen in found[device]]
         args = {"device": span(devices), "state": state, "what": "; ".join(whats[:SHOWN])}
-        several = (nodes_of(settings) or 0) > 1
-        severity = level(settings, len(found) == measured) if state == "outside" else "warning" if several else "advice"
+        severity = level(settings, "error" if state == "outside" else "warning")
         answers.append(fail(args, *lines[:SHOWN], place=place(devices), severity=severity))
     if answers:
         return answers
@@ -126,9 +125,7 @@ def steady(history: Fact, link: Fact | Unknown, settings: Fact | Unknown) -> Ans
     answers = []
     for state, devices in found.items():
         if devices:
-            severity = level(settings, len(devices) == len(every))
-            if state != "down":
-                severity = "warning" if state == "flapping" or severity == "error" else "advice"
+            severity = level(settings, "error" if state == "down" else "warning")
             seen = [(every[d].records[0].seen if every[d].records else every[d].seen) for d in devices[:SHOWN]]
             args = {"device": span(devices), "state": state, "downs": most}
             answers.append(fail(args, *seen, place=place(devices), severity=severity))
@@ -188,11 +185,13 @@ def risen(before: Mapping[int, Any], after: Mapping[int, Any]) -> dict[int, dict
 # ------------------------------------------------------------------ the other end of the cable
 
 
-def one_port_each(lldp: Fact) -> Answer | list[Answer]:
+def one_port_each(lldp: Fact, settings: Fact | Unknown) -> Answer | list[Answer]:
     """HCCL543: no two devices report the same port of the same switch.
 
     Where the switch is not named, equal port names may be ports of two switches: a guess and advice.
     """
+    if alone(settings):
+        return not_applicable("single_node")
     every = values(lldp)
     found: dict[tuple[str, str], list[int]] = {}
     for device, one in every.items():
@@ -203,8 +202,10 @@ def one_port_each(lldp: Fact) -> Answer | list[Answer]:
         if len(devices) > 1:
             args = {"device": span(devices), "port": port, "switch": switch or "-"}
             seen = [every[d].seen for d in devices[:SHOWN]]
-            weak = not switch
-            answers.append(fail(args, *seen, severity="advice" if weak else None, confidence="guess" if weak else None))
+            confidence = None if switch else "guess"
+            answers.append(
+                fail(args, *seen, severity=level(settings, "warning" if switch else "advice"), confidence=confidence)
+            )
     if answers:
         return answers
     return passed({"count": len(found)}, lldp.evidence) if found else unknown("not_understood")

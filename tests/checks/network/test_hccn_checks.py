@@ -48,7 +48,7 @@ def tool(state, *codes, cut=False):
     [
         (("UP", "UP"), SEVERAL, [("pass", None)]),
         (("UP", "DOWN"), SEVERAL, [("fail", "error")]),
-        (("UP", "DOWN"), NOT_KNOWN, [("fail", "warning")]),
+        (("UP", "DOWN"), NOT_KNOWN, [("fail", "advice")]),
         (("DOWN", "DOWN"), NOT_KNOWN, [("fail", "advice")]),
         (("DOWN", "DOWN"), SEVERAL, [("fail", "error")]),
         (("DOWN", "DOWN"), ALONE, [("not_applicable", None)]),
@@ -123,7 +123,7 @@ TOOL = tool("ok")
     [
         (ips("192.0.2.1", "192.0.2.2"), NO_CONF, SEVERAL, PCI, [("pass", None)]),
         (ips("192.0.2.1", ""), NO_CONF, SEVERAL, PCI, [("fail", "error")]),
-        (ips("192.0.2.1", ""), NO_CONF, NOT_KNOWN, PCI, [("fail", "warning")]),
+        (ips("192.0.2.1", ""), NO_CONF, NOT_KNOWN, PCI, [("fail", "advice")]),
         (ips("", ""), NO_CONF, NOT_KNOWN, PCI, [("fail", "advice")]),
         (ips("", ""), NO_CONF, SEVERAL, A3, [("fail", "advice")]),
         (ips("", ""), NO_CONF, ALONE, PCI, [("not_applicable", None)]),
@@ -199,7 +199,8 @@ def test_the_end_of_a_certificate_counts_where_tls_is_on(switch, status, expecte
 def test_mtu_speed_and_fec_are_equal():
     same, mixed = (fact({0: parse.Number(4200, SEEN), 1: parse.Number(n, SEEN)}) for n in (4200, 1500))
     assert said(hccn.mtu_equal(same, SEVERAL)) == [("pass", None)]
-    assert said(hccn.mtu_equal(mixed, NOT_KNOWN)) == [("fail", None)]
+    assert said(hccn.mtu_equal(mixed, SEVERAL)) == [("fail", "warning")]
+    assert said(hccn.mtu_equal(mixed, NOT_KNOWN)) == [("fail", "advice")]
     assert said(hccn.mtu_equal(mixed, ALONE)) == [("not_applicable", None)]
     gone = Unknown("hccn.fec", "needs_root")
     assert said(hccn_links.alike(same, gone, SEVERAL)) == [("pass", None)]
@@ -222,7 +223,7 @@ NO_TARGET = fact({0: None, 1: None})
     [
         (("success", "success"), SEVERAL, [("pass", None)]),
         (("success", "fault"), SEVERAL, [("fail", "error")]),
-        (("success", "fault"), NOT_KNOWN, [("fail", "warning")]),
+        (("success", "fault"), NOT_KNOWN, [("fail", "advice")]),
         (("fault", "fault"), NOT_KNOWN, [("fail", "advice")]),
         (("success", "init"), SEVERAL, [("fail", "advice")]),
         (("fault", "init"), SEVERAL, [("fail", "error"), ("fail", "advice")]),
@@ -346,14 +347,14 @@ def neighbour(port, chassis="00:00"):
     ("ports", "expected"),
     [
         ([neighbour("1/1"), neighbour("1/2")], [("pass", None)]),
-        ([neighbour("1/1"), neighbour("1/1")], [("fail", None)]),
+        ([neighbour("1/1"), neighbour("1/1")], [("fail", "warning")]),
         ([neighbour("1/1"), neighbour("1/1", "00:01")], [("pass", None)]),
         ([neighbour("1/1", ""), neighbour("1/1", "")], [("fail", "advice")]),
         ([neighbour("", "")], [("unknown", None)]),
     ],
 )
 def test_each_device_has_a_switch_port_of_its_own(ports, expected):
-    assert said(hccn_links.one_port_each(fact(dict(enumerate(ports))))) == expected
+    assert said(hccn_links.one_port_each(fact(dict(enumerate(ports))), SEVERAL)) == expected
 
 
 def test_a_virtual_port_that_is_down_fails():
