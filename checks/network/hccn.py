@@ -1,9 +1,9 @@
 """HCCL531 to 549, addresses and settings of the RoCE ports inside the NPUs.
 
 Training on one server needs none of this: what only several servers feel is not applicable there, advice while the
-number of servers is unknown (a warning where settings contradict each other), and an error when there are several. Values are dicts from the physical id of a
-device to what hccn_tool said; None in them means that nothing is set. Sources: hicann/driver hccn_tool and the HCCL
-user guide.
+number of servers is unknown (a warning where settings contradict each other), and an error when there are several.
+Values are dicts from the physical id of a device to what hccn_tool said; None in them means that nothing is set.
+Sources: hicann/driver hccn_tool and the HCCL user guide.
 """
 
 from __future__ import annotations

@@ -65,11 +65,21 @@ def optics(optical: Fact, settings: Fact | Unknown) -> Answer | list[Answer]:
         whats = [what for device in devices for what, _ in found[device]]
         lines = [seen for device in devices for _, seen in found[device]]
         args = {"device": span(devices), "state": state, "what": "; ".join(whats[:SHOWN])}
-        severity = level(settings, "error" if state == "outside" else "warning")
+        # light on one lane and none on another: this port is cabled, and something on it is broken
+        lit = state == "outside" and any(_half_lit(every[device]) for device in devices)
+        otherwise = "warning" if lit else "advice"
+        severity = level(settings, "error" if state == "outside" else "warning", otherwise)
         answers.append(fail(args, *lines[:SHOWN], place=place(devices), severity=severity))
     if answers:
         return answers
     return passed({"count": measured}, optical.evidence) if measured else not_applicable("hccn_no_module")
+
+
+def _half_lit(one: Any) -> bool:
+    """Whether a module receives enough light on one lane and too little on another."""
+    low = one.limits.get("rx_low")
+    enough = {reading.value >= low for reading in one.rx} if low is not None else set()
+    return len(enough) == 2
 
 
 def _judge_module(one: Any) -> tuple[list[tuple[str, Evidence]], list[tuple[str, Evidence]]]:

@@ -570,7 +570,7 @@ def _labeller() -> Callable[[str], str]:
         pair = "=" in line
         colon = ":" in line or "：" in line
         if pair and hccn_conf.match(line):
-            return "ini"
+            return "hccn_tool"
         if npu.match(line) or (text[0] == "\t" and "  :" in line):
             return "npu_smi"
         if hccn.match(line):

@@ -30,6 +30,8 @@ class Stop(OSError):
 STATES = frozenset(("npu_smi", "hccn_tool", "rank_table", "environment", "shell", "versions", "dmesg"))
 """Kinds that show the state of a machine: checks read them, beside the log rules."""
 
+_TOOLS = ("npu_smi", "hccn_tool")
+
 STATE_LIMIT = 64 << 20
 """Bytes of a file of such a kind that are read; a rank table of 4,096 ranks has one hundredth of that."""
 
@@ -114,10 +116,33 @@ def read_source(
     if not judged and data:
         scan = scan._replace(size=max(scan.size, len(data)), head=data[:HEAD], lines=data.count(b"\n"))
     suspicious = _suspicious(data, scan) if complete and wanted and not scan.occurrences else 0
-    pieces = tuple(
-        Piece(p.kind, p.first_line, data[p.start : p.end].decode("utf-8", "replace")) for p in parts if p.kind in STATES
-    )
-    return Read(scan, names, judged or not data, suspicious, pieces if complete else ())
+    return Read(scan, names, judged or not data, suspicious, _pieces(data, parts) if complete else ())
+
+
+def _pieces(data: bytes, parts: Sequence[Any]) -> tuple[Piece, ...]:
+    """The parts that checks can judge. What a tool printed goes with the command lines between which it stands: they
+    name the device that it speaks of."""
+    pieces: list[Piece] = []
+    run: list[Any] = []
+
+    def close() -> None:
+        if any(p.kind in _TOOLS for p in run):
+            text = data[run[0].start : run[-1].end].decode("utf-8", "replace")
+            pieces.append(Piece(next(p.kind for p in run if p.kind in _TOOLS), run[0].first_line, text))
+        run.clear()
+
+    for part in parts:
+        if part.kind in _TOOLS or part.kind == "shell":
+            if run and run[-1].end != part.start:
+                close()
+            run.append(part)
+        else:
+            close()
+        if part.kind in STATES and part.kind not in _TOOLS:
+            text = data[part.start : part.end].decode("utf-8", "replace")
+            pieces.append(Piece(part.kind, part.first_line, text))
+    close()
+    return tuple(pieces)
 
 
 def read_path(

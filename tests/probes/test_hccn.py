@@ -517,3 +517,33 @@ def test_megabytes_of_junk_are_read_in_linear_time(unit):
     for reader in READERS:
         reader(text)
     assert time.perf_counter() - began < 5
+
+
+# ------------------------------------------------------------------ through diagnose
+
+
+def judged(text):
+    from doctor.engine import diagnose
+
+    report = diagnose((), paste=text.encode())
+    return {d.rule: (d.severity, d.place.device) for d in report.diagnoses}
+
+
+def test_diagnose_names_the_device_of_the_command_line_in_a_pasted_terminal():
+    text = f"""[root@node-1 ~]# hccn_tool -i 6 -optical -g
+{said("-optical-g__910A__rx-los-lane1-low")}
+[root@node-1 ~]# for i in {{0..1}}; do hccn_tool -i $i -link -g; done
+link status: UP
+link status: UP
+"""
+    assert judged(text) == {"HCCL538": ("warning", 6)}
+
+
+def test_a_worse_state_is_not_hidden_by_a_log_rule_of_the_same_topic():
+    found = judged("link status: DOWN\n" + said("-tls-g__A2__switch-mismatch"))
+    assert found["HCCL536"] == ("error", 5)
+
+
+def test_diagnose_judges_hccn_conf():
+    assert judged(sample("etc_hccn.conf__A2__duplicate-ip.conf")) == {"HCCL541": ("warning", None)}
+    assert judged(sample("etc_hccn.conf__A2__ok-8cards.conf")) == {}

@@ -167,7 +167,7 @@ def check(data: bytes, found: tuple[Segment, ...]) -> None:
         ("config", YAML),
         ("config", HF_CONFIG),
         ("config", INI),
-        ("config", "address_0=192.0.2.10\nnetmask_0=255.255.255.0"),
+        ("hccn_tool", "address_0=192.0.2.10\nnetmask_0=255.255.255.0"),
         ("python", CODE),
         ("shell", SHELL),
         ("shell", DOCKER),
