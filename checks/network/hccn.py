@@ -59,11 +59,16 @@ def alone(settings: Fact | Unknown) -> bool:
     return nodes_of(settings) == 1
 
 
-def level(settings: Fact | Unknown, several: str = "error", otherwise: str = "advice") -> str:
+def level(
+    settings: Fact | Unknown, several: str = "error", otherwise: str = "advice", tool: Fact | Unknown | None = None
+) -> str:
     """Severity of a trouble between servers: ``several`` when the run has several of them. While their number is
-    unknown the run is taken to stay on this one, and the trouble is told as advice."""
+    unknown the run is taken to stay on this one, and the trouble is told as advice; a warning where somebody shows
+    just these answers of ``tool``, for then the network is what he asks about."""
     nodes = nodes_of(settings)
-    return several if nodes is not None and nodes > 1 else otherwise
+    if nodes is not None and nodes > 1:
+        return several
+    return "warning" if isinstance(tool, Fact) and tool.value.shown else otherwise
 
 
 def values(fact: Fact | Unknown) -> dict[int, Any]:
@@ -155,7 +160,7 @@ def addresses(
         return unknown(gone.why, gone.how, **gone.args) if isinstance(gone, Unknown) else unknown("not_asked")
     if not none:
         return passed({"count": len(have)}, ip.evidence if isinstance(ip, Fact) else None)
-    severity = "advice" if _superpod(pci) else level(settings)
+    severity = "advice" if _superpod(pci) else level(settings, tool=tool)
     args = {"device": span(none), "count": len(none), "have": len(have), "source": source}
     sources = Evidence(source, 0, "") if source.startswith("/") else Evidence(f"hccn_tool -i {none[0]} -ip -g", 0, "")
     return fail(args, sources, place=place(none), severity=severity)
@@ -311,7 +316,9 @@ def mtu_equal(mtu: Fact, settings: Fact | Unknown) -> Answer:
 # ------------------------------------------------------------------ reachability and left-overs
 
 
-def detection(health: Fact, netdetect: Fact | Unknown, settings: Fact | Unknown) -> Answer | list[Answer]:
+def detection(
+    health: Fact, netdetect: Fact | Unknown, settings: Fact | Unknown, tool: Fact | Unknown
+) -> Answer | list[Answer]:
     """HCCL534: the detection packets of each device are answered.
 
     ``Init`` is no failure: detection has not finished, or no address to detect is set; one reading cannot tell.
@@ -327,7 +334,7 @@ def detection(health: Fact, netdetect: Fact | Unknown, settings: Fact | Unknown)
         target = next((targets[d].value for d in devices if targets.get(d) and targets[d].value not in UNSET), "")
         args = {"device": span(devices), "state": every[devices[0]].said, "address": target or "-"}
         seen = [every[d].seen for d in devices[:SHOWN]]
-        severity = "advice" if quiet else level(settings)
+        severity = "advice" if quiet else level(settings, tool=tool)
         answers.append(fail(args, *seen, place=place(devices), severity=severity))
     return answers or passed({"count": len(well)}, health.evidence)
 

@@ -25,7 +25,7 @@ ERRORS = (
 """Counters that stay at 0 on a sound link; pause and congestion counters rise on sound links too."""
 
 
-def link_up(link: Fact, settings: Fact | Unknown) -> Answer:
+def link_up(link: Fact, settings: Fact | Unknown, tool: Fact | Unknown) -> Answer:
     """HCCL533: the RoCE port of every device is up."""
     if alone(settings):
         return not_applicable("single_node")
@@ -34,7 +34,7 @@ def link_up(link: Fact, settings: Fact | Unknown) -> Answer:
     if not down:
         return passed({"count": len(every)}, link.evidence)
     # a 950 has many ports and not all of them are cabled
-    severity = "advice" if any(one.ports for one in every.values()) else level(settings)
+    severity = "advice" if any(one.ports for one in every.values()) else level(settings, tool=tool)
     args = {"device": span(down), "count": len(down), "of": len(every)}
     return fail(args, *(every[d].seen for d in down[:SHOWN]), place=place(down), severity=severity)
 
@@ -42,7 +42,7 @@ def link_up(link: Fact, settings: Fact | Unknown) -> Answer:
 # ------------------------------------------------------------------ optics
 
 
-def optics(optical: Fact, settings: Fact | Unknown) -> Answer | list[Answer]:
+def optics(optical: Fact, settings: Fact | Unknown, tool: Fact | Unknown) -> Answer | list[Answer]:
     """HCCL538: powers, temperature and voltage of the optical modules are inside the module's own thresholds."""
     if alone(settings):
         return not_applicable("single_node")
@@ -66,9 +66,9 @@ def optics(optical: Fact, settings: Fact | Unknown) -> Answer | list[Answer]:
         lines = [seen for device in devices for _, seen in found[device]]
         args = {"device": span(devices), "state": state, "what": "; ".join(whats[:SHOWN])}
         # light on one lane and none on another: this port is cabled, and something on it is broken
-        lit = state == "outside" and any(_half_lit(every[device]) for device in devices)
-        otherwise = "warning" if lit else "advice"
-        severity = level(settings, "error" if state == "outside" else "warning", otherwise)
+        outside = state == "outside"
+        otherwise = "warning" if outside and any(_half_lit(every[device]) for device in devices) else "advice"
+        severity = level(settings, "error" if outside else "warning", otherwise, tool if outside else None)
         answers.append(fail(args, *lines[:SHOWN], place=place(devices), severity=severity))
     if answers:
         return answers
@@ -113,7 +113,9 @@ def _judge_module(one: Any) -> tuple[list[tuple[str, Evidence]], list[tuple[str,
 # ------------------------------------------------------------------ history and counters
 
 
-def steady(history: Fact, link: Fact | Unknown, settings: Fact | Unknown) -> Answer | list[Answer]:
+def steady(
+    history: Fact, link: Fact | Unknown, settings: Fact | Unknown, tool: Fact | Unknown
+) -> Answer | list[Answer]:
     """HCCL539: the last thing that happened to a link is that it came up, and it did not go down time and again.
 
     Times are the device's own clock; only differences between them count.
@@ -135,7 +137,7 @@ def steady(history: Fact, link: Fact | Unknown, settings: Fact | Unknown) -> Ans
     answers = []
     for state, devices in found.items():
         if devices:
-            severity = level(settings, "error" if state == "down" else "warning")
+            severity = level(settings, "error" if state == "down" else "warning", tool=tool)
             seen = [(every[d].records[0].seen if every[d].records else every[d].seen) for d in devices[:SHOWN]]
             args = {"device": span(devices), "state": state, "downs": most}
             answers.append(fail(args, *seen, place=place(devices), severity=severity))

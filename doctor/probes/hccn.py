@@ -93,7 +93,8 @@ class Trouble(NamedTuple):
 
 class Tool(NamedTuple):
     """How hccn_tool behaved. ``state``: ok · missing · denied · hangs · busy · failed · unsupported · none (nothing was
-    asked of it). ``seconds`` is the time of all calls; ``cut`` tells that the time ended before the questions did."""
+    asked of it). ``seconds`` is the time of all calls; ``cut`` tells that the time ended before the questions did.
+    ``shown`` tells that somebody chose the answers (a paste) rather than the doctor."""
 
     state: str
     devices: tuple[int, ...]
@@ -102,6 +103,7 @@ class Tool(NamedTuple):
     seconds: float
     cut: bool
     troubles: tuple[Trouble, ...]
+    shown: bool = False
 
 
 class _Asked(NamedTuple):
@@ -248,7 +250,7 @@ def read_hccn(host: Host, facts: Facts) -> list[Fact | Unknown]:
     if new:
         asked = {kind.fact for kind in KINDS_950}
         found += [_gap(kind.fact, "unsupported") for kind in KINDS if kind.fact not in asked]
-    found.append(_tool_fact(session, devices))
+    found.append(_tool_fact(session, devices, "devices" in given))
     return found
 
 
@@ -327,7 +329,7 @@ def _conf_fact(raw: Raw, conf: parse.Conf | None, npu: bool) -> Fact | Unknown:
     return Fact("hccn.conf", conf, Evidence(CONF, 0, ""))
 
 
-def _tool_fact(session: _Session, devices: Sequence[int]) -> Fact | Unknown:
+def _tool_fact(session: _Session, devices: Sequence[int], shown: bool) -> Fact | Unknown:
     codes = Counter(trouble.code for trouble in session.troubles)
     # a tool that said anything is there, whatever else was not asked of it
     told = Counter({code: n for code, n in codes.items() if code not in ("missing", "not_recorded")})
@@ -345,7 +347,7 @@ def _tool_fact(session: _Session, devices: Sequence[int]) -> Fact | Unknown:
         kept = session.troubles[:1]
     tool = Tool(
         state, tuple(devices), session.calls, session.answered, round(session.seconds, 3),
-        session.stopped == "deadline", tuple(kept),
+        session.stopped == "deadline", tuple(kept), shown,
     )  # fmt: skip
     return Fact("hccn.tool", tool, kept[0].seen if kept else None)
 

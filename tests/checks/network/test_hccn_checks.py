@@ -40,6 +40,8 @@ def tool(state, *codes, cut=False):
     return fact(Tool(state, (0, 1), 3, 1 if state == "ok" else 0, 2.0, cut, troubles))
 
 
+TOOL = tool("ok")
+
 # ------------------------------------------------------------------ one, several and an unknown number of servers
 
 
@@ -55,13 +57,13 @@ def tool(state, *codes, cut=False):
     ],
 )
 def test_a_link_that_is_down_weighs_what_the_run_makes_of_it(states, settings, expected):
-    assert said(hccn_links.link_up(links(*states), settings)) == expected
+    assert said(hccn_links.link_up(links(*states), settings, TOOL)) == expected
 
 
 def test_the_only_odd_device_is_the_place_of_the_finding():
-    answer = hccn_links.link_up(links("UP", "DOWN", "UP"), SEVERAL)
+    answer = hccn_links.link_up(links("UP", "DOWN", "UP"), SEVERAL, TOOL)
     assert (answer.place.device, answer.args["device"], answer.args["of"]) == (1, "1", 3)
-    both = hccn_links.link_up(links("DOWN", "DOWN", "UP", "DOWN"), SEVERAL)
+    both = hccn_links.link_up(links("DOWN", "DOWN", "UP", "DOWN"), SEVERAL, TOOL)
     assert (both.place.device, both.args["device"]) == (None, "0-1,3")
 
 
@@ -111,11 +113,20 @@ def test_the_tool_answers_in_time(fact, expected):
 
 # ------------------------------------------------------------------ addresses
 
+
+def test_a_trouble_that_somebody_shows_is_a_warning_on_an_unknown_number_of_servers():
+    shown = fact(TOOL.value._replace(shown=True))
+    assert said(hccn_links.link_up(links("DOWN"), NOT_KNOWN, shown)) == [("fail", "warning")]
+    assert said(hccn.detection(health("fault", "init"), NO_TARGET, NOT_KNOWN, shown)) == [
+        ("fail", "warning"),
+        ("fail", "advice"),
+    ]
+
+
 PCI = Unknown("npu.pci", "not_asked")
 A3 = Fact("npu.pci", {"devices": [{"family": "A3"}]})
 NO_IP = Unknown("hccn.ip", "needs_root")
 NO_CONF = Unknown("hccn.conf", "no_file")
-TOOL = tool("ok")
 
 
 @pytest.mark.parametrize(
@@ -231,7 +242,7 @@ NO_TARGET = fact({0: None, 1: None})
     ],
 )
 def test_detection_weighs_what_the_run_makes_of_it(states, settings, expected):
-    assert said(hccn.detection(health(*states), NO_TARGET, settings)) == expected
+    assert said(hccn.detection(health(*states), NO_TARGET, settings, TOOL)) == expected
 
 
 @pytest.mark.parametrize(
@@ -290,7 +301,7 @@ def module(rx=1.0, tx=1.0, temp=47.0, flags=None, limits=True, present=True):
     ],
 )
 def test_an_optical_module_is_judged_by_its_own_thresholds(one, settings, expected):
-    assert said(hccn_links.optics(fact({0: one}), settings)) == expected
+    assert said(hccn_links.optics(fact({0: one}), settings, TOOL)) == expected
 
 
 def history(*records, now=90_000.0, ups=1):
@@ -312,7 +323,7 @@ def history(*records, now=90_000.0, ups=1):
     ],
 )
 def test_a_link_is_steady_or_not(one, link, expected):
-    assert said(hccn_links.steady(fact({0: one}), link, SEVERAL)) == expected
+    assert said(hccn_links.steady(fact({0: one}), link, SEVERAL, TOOL)) == expected
 
 
 def counters(**values):
