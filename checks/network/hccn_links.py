@@ -124,14 +124,12 @@ def steady(
         return not_applicable("single_node")
     every, now_up = values(history), {d for d, one in values(link).items() if one.status == "UP"}
     found: dict[str, list[int]] = {"down": [], "flapping": [], "never_up": []}
-    most = 0
+    downs = {device: _recent_downs(one) for device, one in every.items()}
     for device, one in every.items():
-        downs = _recent_downs(one)
         if one.records and one.records[0].status == "DOWN" and device not in now_up:
             found["down"].append(device)
-        elif downs >= FLAPS:
+        elif downs[device] >= FLAPS:
             found["flapping"].append(device)
-            most = max(most, downs)
         elif not one.records and one.ups == 0 and device not in now_up:
             found["never_up"].append(device)
     answers = []
@@ -139,7 +137,7 @@ def steady(
         if devices:
             severity = level(settings, "error" if state == "down" else "warning", tool=tool)
             seen = [(every[d].records[0].seen if every[d].records else every[d].seen) for d in devices[:SHOWN]]
-            args = {"device": span(devices), "state": state, "downs": most}
+            args = {"device": span(devices), "state": state, "downs": max(downs[d] for d in devices)}
             answers.append(fail(args, *seen, place=place(devices), severity=severity))
     return answers or passed({"count": len(every)}, history.evidence)
 

@@ -21,7 +21,7 @@ from doctor.render.text import ranks_text
 LINES = 40
 """Lines of the list of servers."""
 DEVICES = 32
-"""Devices shown of one server."""
+"""Devices shown one by one."""
 MATRIX = 16
 """Devices of the largest matrix: more do not fit a screen."""
 
@@ -35,9 +35,10 @@ def draw(
     """Lines of at most ``columns`` cells; no line for an empty topology."""
     servers = [server for server in topology.get("servers") or () if isinstance(server, Mapping)]
     out: list[str] = []
-    if len(servers) == 1:
-        out += _one(servers[0], ascii_only, lang)
-    elif servers:
+    if sum(len(_devices(server)) for server in servers) <= DEVICES or len(servers) == 1:
+        for server in servers:
+            out += _one(server, ascii_only, lang)
+    else:
         out += _many(servers, ascii_only, lang, max(most, 6))
     links = topology.get("links")
     if isinstance(links, Mapping):
@@ -85,7 +86,8 @@ def _one(server: Server, ascii_only: bool, lang: str) -> list[str]:
     devices = _devices(server)
     shown = devices[:DEVICES]
     ranked = any(device.get("rank") is not None for device in shown)
-    head = tr(lang, "topology.server", id=_word(server.get("id")) or "-", count=len(devices))
+    pod = f"{tr(lang, 'topology.pod', id=_word(server['pod']))}  " if server.get("pod") else ""
+    head = pod + tr(lang, "topology.server", id=_word(server.get("id")) or "-", count=len(devices))
     rows = []
     for device in shown:
         up = _word(device.get("link"))
@@ -119,7 +121,7 @@ def _line_of(up: str, ascii_only: bool) -> str:
 def _many(servers: Sequence[Server], ascii_only: bool, lang: str, most: int) -> list[str]:
     total = sum(len(_devices(server)) for server in servers)
     out = [tr(lang, "topology.servers", servers=len(servers), devices=total)]
-    usual = Counter(_shape(server) for server in servers).most_common(1)[0][0]
+    usual = Counter(len(_devices(server)) for server in servers).most_common(1)[0][0]
     kept = _kept(servers, usual, most)
     size = max((width(_word(servers[n].get("id"))) for n in kept), default=0)
     pod, before = None, -1
@@ -129,7 +131,7 @@ def _many(servers: Sequence[Server], ascii_only: bool, lang: str, most: int) -> 
         if servers[n].get("pod") and servers[n].get("pod") != pod:
             pod = servers[n].get("pod")
             out.append(tr(lang, "topology.pod", id=_word(pod)))
-        mark = ("! " if ascii_only else "▲ ") if _shape(servers[n]) != usual else "  "
+        mark = ("! " if ascii_only else "▲ ") if _odd(servers[n], usual) else "  "
         last = n == len(servers) - 1
         out.append((_branch(last, ascii_only) + mark + _row(servers[n], size, lang)).rstrip())
         before = n
@@ -138,17 +140,17 @@ def _many(servers: Sequence[Server], ascii_only: bool, lang: str, most: int) -> 
     return out
 
 
-def _shape(server: Server) -> tuple[int, bool]:
-    """What makes a server look like the others: how many devices it has, and whether a link is down."""
+def _odd(server: Server, usual: int) -> bool:
+    """Whether a server is to be seen among many: another number of devices than the rest, or a link that is down."""
     devices = _devices(server)
-    return len(devices), any(device.get("link") == "DOWN" for device in devices)
+    return len(devices) != usual or any(device.get("link") == "DOWN" for device in devices)
 
 
-def _kept(servers: Sequence[Server], usual: tuple[int, bool], most: int) -> list[int]:
+def _kept(servers: Sequence[Server], usual: int, most: int) -> list[int]:
     """Servers to show: all if they fit, else the first ones, those unlike the rest, and the last one."""
     if len(servers) <= most:
         return list(range(len(servers)))
-    odd = [n for n, server in enumerate(servers) if _shape(server) != usual][: most // 2]
+    odd = [n for n, server in enumerate(servers) if _odd(server, usual)][: most // 2]
     first = list(range(max(1, min(4, most - len(odd) - 1))))
     return sorted({*first, *odd, len(servers) - 1})
 
@@ -213,10 +215,12 @@ def _links(links: Mapping[str, Any], columns: int, lang: str) -> list[str]:
         for label, row in zip(labels, rows, strict=True):
             out.append((_pad(label, cell) + "".join(_pad(word, cell) for word in row)).rstrip())
         return out
-    return [f"{word}: {_pairs(labels, rows, word)}" for word, _ in words.most_common(8)]
+    if len({label.rstrip("0123456789") for label in labels}) == 1:
+        labels = [label[len(label.rstrip("0123456789")) :] or label for label in labels]
+    return [f"{word or '-'}: {_pairs(labels, rows, word, lang)}" for word, _ in words.most_common(8)]
 
 
-def _pairs(labels: Sequence[str], rows: Sequence[Sequence[str]], word: str) -> str:
+def _pairs(labels: Sequence[str], rows: Sequence[Sequence[str]], word: str, lang: str) -> str:
     """Devices that one kind of link joins, as groups in which each has it to each other, else as a number of pairs."""
     groups: list[list[int]] = []
     for device in range(len(labels)):
@@ -230,4 +234,4 @@ def _pairs(labels: Sequence[str], rows: Sequence[Sequence[str]], word: str) -> s
     pairs = sum(rows[a][b] == word for a in range(len(labels)) for b in range(len(labels)) if a != b)
     if inside == pairs and joined:
         return " | ".join(" ".join(labels[device] for device in group) for group in joined)
-    return str((pairs + 1) // 2)
+    return tr(lang, "topology.pairs", count=(pairs + 1) // 2)

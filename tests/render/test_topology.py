@@ -55,10 +55,17 @@ def test_many_odd_servers_do_not_make_it_longer():
     assert len(draw(cluster(512, odd=range(0, 512, 2)), most=20)) <= 2 * 20
 
 
-def test_few_servers_are_all_shown_with_their_superpod():
-    lines = draw({"servers": [server(0, pod="0"), server(1, pod="0"), server(2, down=3, pod="1")]})
+def test_servers_are_told_by_their_superpod_and_only_the_bad_one_is_marked():
+    lines = draw({"servers": [*(server(n, pod="0") for n in range(4)), server(4, down=3, pod="1")]})
     assert [line for line in lines if line.startswith("superpod")] == ["superpod 0", "superpod 1"]
+    assert [line for line in lines if "▲" in line] == [lines[-1]]
     assert lines[-1].endswith("DOWN: 3")
+
+
+def test_two_servers_show_every_device():
+    lines = draw({"servers": [server(0, pod="0"), server(1)]})
+    assert len(lines) == 2 * 9
+    assert lines[0] == "superpod 0  198.51.100.0: 8 devices"
 
 
 FULL = [["X" if a == b else "HCCS" for b in range(8)] for a in range(8)]
@@ -70,8 +77,8 @@ def test_equal_links_are_one_line_and_unequal_ones_a_matrix_or_groups():
     assert draw({"links": {"labels": LABELS, "rows": FULL}}) == ["HCCS between all 8 devices"]
     wide = draw({"links": {"labels": LABELS, "rows": SPLIT}})
     assert wide[1] == "NPU0 X    HCCS HCCS HCCS SYS  SYS  SYS  SYS" and len(wide) == 9
-    narrow = draw({"links": {"labels": [f"N{n}" for n in range(8)], "rows": SPLIT}}, 30)
-    assert narrow == ["SYS: 16", "HCCS: N0 N1 N2 N3 | N4 N5 N6 …"]
+    narrow = draw({"links": {"labels": LABELS, "rows": SPLIT}}, 30)
+    assert narrow == ["SYS: 16 pairs", "HCCS: 0 1 2 3 | 4 5 6 7"]
 
 
 @pytest.mark.parametrize(
