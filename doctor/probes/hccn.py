@@ -25,6 +25,8 @@ RETRIES = 3
 """Calls again after "busy"."""
 PAUSE = 0.7
 """Seconds before a busy tool is asked again."""
+BUSY = 3
+"""Calls that stayed busy after which the tool is left to whoever has it."""
 HANGS = 2
 """Calls without an answer after which the tool is left alone."""
 DEVICES = 64
@@ -116,7 +118,7 @@ class _Session:
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self.calls = self.answered = self.hangs = self.denied = 0
+        self.calls = self.answered = self.hangs = self.denied = self.busy = 0
         self.seconds = 0.0
         self.stopped = ""
         self.troubles: list[Trouble] = []
@@ -169,6 +171,10 @@ class _Session:
             self.hangs += 1
             if self.hangs >= HANGS:
                 self.stopped = "timeout"
+        elif code == "busy" and self.host.live:
+            self.busy += 1
+            if self.busy >= BUSY:
+                self.stopped = "busy"
         elif code == "missing" and self.host.live:
             self.stopped = "missing"
         elif code == "denied" and not self.answered:
@@ -240,12 +246,15 @@ def read_hccn(host: Host, facts: Facts) -> list[Fact | Unknown]:
     new = given.get("form") == "950" or (not given and _is_950(facts))
     session = _Session(host)
     found: list[Fact | Unknown] = [conf_fact]
-    alone = nodes_of(facts.get("launch.settings")) == 1 and host.live
+    alone = nodes_of(facts.get("launch.settings")) == 1
     for kind in KINDS_950 if new else KINDS:
-        if alone and not kind.alone:
-            found.append(_gap(kind.fact, "single_node"))
-        else:
-            found.append(_read_kind(session, kind, devices, new))
+        fact: Fact | Unknown | None = None
+        if not alone or kind.alone or not host.live:
+            fact = _read_kind(session, kind, devices, new)
+        # what was not asked live is not in the recording either, for the same reason
+        if fact is None or (isinstance(fact, Unknown) and alone and not kind.alone):
+            fact = _gap(kind.fact, "single_node")
+        found.append(fact)
     found.append(_pings(session, given))
     if new:
         asked = {kind.fact for kind in KINDS_950}

@@ -339,7 +339,7 @@ def test_a_busy_tool_is_asked_again_and_only_on_a_live_host(monkeypatch):
     assert [argv[3] for argv in host.calls[:3]] == ["-tls"] * 3
     always = Fake(lambda argv: said("error__any__busy"))
     assert read(always)["hccn.tls"].why == "hccn_busy"
-    assert [argv[3] for argv in always.calls].count("-tls") == 2 * (hccn.RETRIES + 1)
+    assert len(always.calls) == hccn.BUSY * (hccn.RETRIES + 1)
 
 
 def test_slow_answers_end_with_what_was_asked_by_then():
@@ -376,6 +376,18 @@ def test_one_server_is_asked_for_little():
     found = read(host, {"launch.settings": Fact("launch.settings", {"nodes": 1})})
     assert {argv[3] for argv in host.calls} == {"-tls", "-ip", "-link", "-process"}
     assert (found["hccn.optical"].why, found["hccn.optical"].applies) == ("single_node", False)
+
+
+def test_a_recording_of_one_server_says_what_the_live_host_said():
+    facts = {"launch.settings": Fact("launch.settings", {"nodes": 1})}
+    live = Fake(healthy)
+    before = read(live, facts)
+    raws = {run_key(argv): Raw(run_key(argv), "ok", healthy(argv), code=0) for argv in live.calls}
+    raws["look /dev/davinci*"] = Raw("", "ok", NODES)
+    after = read(MemoryHost(raws), facts)
+    assert (after["hccn.stat"].why, after["hccn.stat"].applies) == ("single_node", False)
+    assert after["hccn.link"] == before["hccn.link"]
+    assert after["hccn.tool"].value.state == before["hccn.tool"].value.state
 
 
 def test_a_host_without_npu_is_a_state():
