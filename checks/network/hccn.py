@@ -246,6 +246,38 @@ def gateway_reachable(
     return not_applicable("not_set", name="gateway")
 
 
+def way_to_peers(table: Fact, gateway: Fact | Unknown, ip: Fact | Unknown, conf: Fact | Unknown) -> Answer:
+    """HCCL550: a device without a gateway has its peers, the devices of the same id on the other servers of the rank
+    table, in its own subnet. Which server of the table this is, its addresses tell. Static routes are not judged."""
+    nets = {d: (one.address, one.netmask) for d, one in values(ip).items() if one}
+    masks = configured(conf, "netmask")
+    for device, address in configured(conf, "address").items():
+        nets.setdefault(device, (address, masks.get(device, "")))
+    own = {address for address, _ in nets.values()}
+    here = {row.server for row in table.value.devices if row.device_ip in own}
+    if len(here) != 1:
+        return not_applicable("not_set", name="rank table")
+    routed = set(configured(conf, "gateway")) | set(configured(conf, "ip_route")) | set(configured(conf, "route"))
+    has_gateway = {d for d, one in values(gateway).items() if one} | routed
+    asked = set(values(gateway)) | (set(conf.value.devices) if isinstance(conf, Fact) else set())
+    odd: dict[int, str] = {}
+    judged = 0
+    for row in table.value.devices:
+        device = row.device_id
+        if row.server in here or device not in nets or device in odd or device not in asked:
+            continue
+        inside = _inside(row.device_ip, *nets[device])
+        judged += inside is not None
+        if inside is False and device not in has_gateway:
+            odd[device] = row.device_ip
+    if odd:
+        first = min(odd)
+        args = {"device": span(odd), "address": "/".join(nets[first]), "peer": odd[first]}
+        seen = Evidence(f"hccn_tool -i {first} -gateway -g", 0, "")
+        return fail(args, _line(conf, "address", first) or seen, table.evidence, place=place(odd))
+    return passed({"count": judged}) if judged else not_applicable("single_node")
+
+
 def _inside(gateway: str, address: str, mask: str) -> bool | None:
     """Whether a gateway is in the subnet of an address, None if one of them is no address."""
     try:

@@ -372,3 +372,29 @@ def test_a_virtual_port_that_is_down_fails():
     up, down = (parse.Vnic(state, "192.168.1.199", "255.255.255.0", SEEN) for state in ("UP", "DOWN"))
     assert said(hccn_links.vnic_up(fact({0: up}))) == [("pass", None)]
     assert said(hccn_links.vnic_up(fact({0: up, 1: down}))) == [("fail", None)]
+
+
+def table(*peers):
+    devices = [type("D", (), {"server": n, "device_id": 0, "device_ip": ip}) for n, ip in enumerate(peers)]
+    return Fact("hccl.rank_table", type("T", (), {"devices": devices}), SEEN)
+
+
+@pytest.mark.parametrize(
+    ("peer", "gateway", "written", "expected"),
+    [
+        ("192.0.2.2", None, "", [("pass", None)]),
+        ("203.0.113.2", None, "", [("fail", None)]),
+        ("203.0.113.2", parse.Gateway("192.0.2.254", "eth0", SEEN), "", [("pass", None)]),
+        ("203.0.113.2", None, "gateway_0=192.0.2.254", [("pass", None)]),
+        ("203.0.113.2", None, "route_0=203.0.113.0", [("pass", None)]),
+        ("junk", None, "", [("not_applicable", None)]),
+    ],
+)
+def test_a_peer_in_another_subnet_needs_a_gateway(peer, gateway, written, expected):
+    answer = hccn.way_to_peers(table("192.0.2.1", peer), fact({0: gateway}), ips("192.0.2.1"), conf(written))
+    assert said(answer) == expected
+
+
+def test_a_rank_table_of_other_servers_says_nothing_of_the_way_from_here():
+    answer = hccn.way_to_peers(table("203.0.113.1", "203.0.113.2"), fact({0: None}), ips("192.0.2.1"), NO_CONF)
+    assert said(answer) == [("not_applicable", None)]
