@@ -66,9 +66,9 @@ def optics(optical: Fact, settings: Fact | Unknown, tool: Fact | Unknown) -> Ans
         lines = [seen for device in devices for _, seen in found[device]]
         args = {"device": span(devices), "state": state, "what": "; ".join(whats[:SHOWN])}
         # light on one lane and none on another: this port is cabled, and something on it is broken
-        outside = state == "outside"
-        otherwise = "warning" if outside and any(_half_lit(every[device]) for device in devices) else "advice"
-        severity = level(settings, "error" if outside else "warning", otherwise, tool if outside else None)
+        worse = state == "outside"
+        otherwise = "warning" if worse and any(_half_lit(every[device]) for device in devices) else "advice"
+        severity = level(settings, "error" if worse else "warning", otherwise, tool if worse else None)
         answers.append(fail(args, *lines[:SHOWN], place=place(devices), severity=severity))
     if answers:
         return answers
