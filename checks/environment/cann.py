@@ -115,7 +115,7 @@ def ops_missing(cann: Fact, chain: Fact | Unknown) -> Answer:
 
 
 def _same(version: str, install: Mapping[str, Any]) -> bool:
-    """Whether a version is that of a toolkit, in market or internal numbers; an unreadable one is not held against it."""
+    """Whether a version is that of a toolkit, in market or internal numbers; an unreadable one passes."""
     try:
         known = [AscendVersion(v) for v in (install["version"], install["internal"]) if v]
         return not known or AscendVersion(version) in known or _minor(version) == _minor(install["internal"]) != ""

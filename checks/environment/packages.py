@@ -1,6 +1,6 @@
 """VER516, 517, 527, 529, 530, 533: the wheels in the Python that trains.
 
-Source: wheels on PyPI (plug-ins, ELF machine, file tags), their metadata, release notes of Ascend Extension for PyTorch.
+Source: wheels on PyPI (plug-ins, ELF machine, file tags), their metadata, the pairs of Ascend Extension for PyTorch.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from doctor.checks.environment.versions import plan
 from doctor.model import Answer, Evidence, Fact, Unknown, fail, not_applicable, passed, unknown
 
 _OWNERS = ("mindspore", "mindspore-ascend", "mindspore-gpu", "mindspore-cpu", "mindspore-dev")
@@ -82,8 +83,8 @@ def mindspore_absent(python: Fact, chain: Fact | Unknown) -> Answer:
     if found or (python.value.get("mindspore") or {}).get("version"):
         return passed({**args, "package": found or "mindspore"}, python.evidence)
     npu = chain.value["npu"] if isinstance(chain, Fact) else False
-    plan = " | ".join(chain.value["plan"]) if isinstance(chain, Fact) and chain.value["plan"] else "-"
-    return fail({**args, "plan": plan}, python.evidence, severity=None if npu else "advice")
+    proposed = plan(chain) if isinstance(chain, Fact) else {"plan": "-"}
+    return fail({**args, **proposed}, python.evidence, severity=None if npu else "advice")
 
 
 def package_twice(python: Fact) -> Answer:

@@ -1,7 +1,7 @@
 """VER504, 505, 508–511, 518–524, 526, 528, 534: the links of the version chain.
 
-Source: what the machine says (MindSpore's accepted list, requirements and version map of mindformers, the firmware range
-of the driver), then rules/versions.yaml; every link names which.
+Source: what the machine says (MindSpore's accepted list, requirements and version map of mindformers, the firmware
+range of the driver), then rules/versions.yaml; every link names which.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ def evidence(chain: Fact, *parts: str) -> list[Evidence]:
     return [Evidence(*chain.value["seen"][part]) for part in parts if part in chain.value.get("seen", {})]
 
 
-def plan(chain: Fact) -> str:
-    """The proposed changes on one line, a dash if there are none."""
-    return " | ".join(chain.value.get("plan") or ()) or "-"
+def plan(chain: Fact) -> dict[str, str]:
+    """The proposals for texts: ``plan``, ``other1``, ``other2`` in one line each, ``step1`` … of the first.
 
-
-def commands(chain: Fact) -> str:
-    """The commands of the best proposal on one line, a dash if there is none."""
+    Each is a value of its own, for texts cut long values.
+    """
+    lines = chain.value.get("plan") or ["-"]
+    out = {"plan": lines[0]}
+    out.update((f"other{n}", f"| {line}") for n, line in enumerate(lines[1:], 1))
     proposals = chain.value.get("proposals") or ()
-    return "; ".join(proposals[0]["commands"]) if proposals else "-"
+    steps = proposals[0]["commands"] if proposals else ()
+    out.update((f"step{n}", step if n == len(steps) else f"{step};") for n, step in enumerate(steps, 1))
+    return out
 
 
 def told(chain: Fact, link: Mapping[str, Any]) -> dict[str, Any]:
     """What texts need of a link: both versions by name, what fits, whose word that is, and the plan."""
     (a, b), (left, right) = link["ends"], link["have"]
     wanted = [w.replace(",", ", ") if w[:1] in "<>=~!" else w for w in link["want"]]
-    return {a: left, b: right, "want": wanted or "-", "source": link["source"] or "-", "plan": plan(chain),
-            "commands": commands(chain)}  # fmt: skip
+    return {a: left, b: right, "want": wanted or "-", "source": link["source"] or "-", **plan(chain)}
 
 
 def shown(chain: Fact, link: Mapping[str, Any]) -> list[Evidence]:
     """The evidence of a link: its two ends, and the line that holds the list."""
-    found = evidence(chain, *link["ends"])
-    if link["authority"] == "machine" and link["line"]:
-        found.append(Evidence(link["source"], link["line"], f"self.version: {', '.join(link['want'])}"[:300]))
-    return found
+    own = ("accepted",) if link["authority"] == "machine" and link["line"] else ()
+    return evidence(chain, *link["ends"], *own)
 
 
 def absent(chain: Fact, *parts: str) -> Answer:
@@ -103,13 +103,14 @@ def _unlisted(link: Mapping[str, Any]) -> bool:
 
 def cann_too_new_layout(mindspore: Fact, cann: Fact, chain: Fact) -> Answer:
     """VER505: MindSpore 2.7.0 and 2.7.1 stop where there is no folder opp_kernel beside opp."""
-    if not mindspore.value["needs_opp_kernel"]:
+    table = any(link["answer"] == "layout" for link in links(chain, "cann-mindspore"))
+    if not mindspore.value["needs_opp_kernel"] and not table:
         return not_applicable("does_not_ask", what=f"mindspore {mindspore.value['version']}")
     use = in_use(cann)
     if use is None:
         return not_applicable("no_cann")
-    args = {"mindspore": mindspore.value["version"], "cann": use["version"], "root": use["root"], "plan": plan(chain)}
-    if use["opp_kernel"] is None:
+    args = {"mindspore": mindspore.value["version"], "cann": use["version"], "root": use["root"], **plan(chain)}
+    if use["opp_kernel"] is None and not table:
         return unknown("not_recorded")
     seen = (mindspore.evidence, _file(use))
     return passed(args, *seen) if use["opp_kernel"] else fail(args, *seen)

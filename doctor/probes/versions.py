@@ -568,6 +568,10 @@ def read_chain(host: Host, facts: Facts) -> list[Fact | Unknown]:
     value["seen"] = {
         part: tuple(fact.evidence)[:3] for part, fact in seen.items() if isinstance(fact, Fact) and fact.evidence
     }
+    own = facts.get("ver.mindspore")
+    if isinstance(own, Fact) and own.value["accepted_line"]:
+        said = f"self.version = {own.value['accepted']}"
+        value["seen"]["accepted"] = (own.value["accepted_source"], own.value["accepted_line"], said[:300])
     return [Fact("ver.chain", value)]
 
 
