@@ -741,7 +741,11 @@ def cann_in_use(cann: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def chip_of(facts: Mapping[str, Fact | Unknown]) -> str | None:
-    """The chip's name as npu-smi prints it, None if not known."""
+    """The chip's name as npu-smi prints it, None if not known; A3 products print a bare Ascend910 in a layout of
+    their own."""
+    smi = facts.get("npu.smi")
+    if isinstance(smi, Fact) and isinstance(smi.value, Mapping) and smi.value.get("layout") == "A3":
+        return "Ascend910_93"
     for name, field in (("npu.table", "name"), ("npu.board", "chip_name")):
         fact = facts.get(name)
         if isinstance(fact, Fact) and isinstance(fact.value, (list, tuple)):
