@@ -99,10 +99,13 @@ HARD = ("driver-cann", "cann-mindspore", "mindspore-mindformers", "mindspore-pyt
 """Links on which a proposal must have the table's word."""
 
 
+SCORED = (*HARD, "mindformers-python", "mindspore-chip")
+"""Links that make one proposal better than another; what CANN's manual says of numpy and protobuf does not."""
+
 PAIRS = (
     ("driver", "cann"), ("cann", "mindspore"), ("mindspore", "mindformers"), ("mindspore", "python"),
-    ("cann", "python"), ("mindformers", "python"), ("mindspore", "numpy"), ("mindformers", "numpy"), ("mindspore", "protobuf"),
-    ("cann", "protobuf"),
+    ("cann", "python"), ("mindformers", "python"), ("mindspore", "numpy"), ("mindformers", "numpy"),
+    ("mindspore", "protobuf"), ("cann", "protobuf"),
 )  # fmt: skip
 """Parts that have a link of two; each is judged by the method of ``Judge`` named after both."""
 
@@ -305,8 +308,11 @@ class Judge:
                 want = listed or (_python_of(self.have.wheel_tag),)
                 return Link("mindspore-python", ends, both, "outside", ERROR, want, "machine",
                             f"_c_expression for {self.have.wheel_tag}", 0, "official")  # fmt: skip
-            if minor(python) not in listed:
-                return Link("mindspore-python", ends, both, "accepted", ACCEPTED, listed, "machine", "", 0, "official")
+            if listed and minor(python) not in listed:
+                # a wheel of somebody's own, or one that was moved here
+                return Link("mindspore-python", ends, both, "outside", ERROR, listed, "table", source, 0, "unverified")
+            if not listed:
+                return Link("mindspore-python", ends, both, "accepted", ACCEPTED, (), "machine", "", 0, "official")
         if not listed:
             return Link("mindspore-python", ends, both, "unknown", None)
         ok = minor(python) in listed
@@ -549,7 +555,7 @@ class Judge:
         levels = sum(
             link.level - ACCEPTED
             for link in self.links(values)
-            if link.level is not None and touched.intersection(link.ends)
+            if link.level is not None and link.id in SCORED and touched.intersection(link.ends)
         )
         row = self.table.mindspore_row(values.get("mindspore")) if "mindspore" in changed else None
         off = int(row is not None and not row["pypi"])
@@ -735,7 +741,11 @@ def cann_in_use(cann: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def chip_of(facts: Mapping[str, Fact | Unknown]) -> str | None:
-    """The chip's name as npu-smi prints it, None if not known."""
+    """The chip's name as npu-smi prints it, None if not known; A3 products print a bare Ascend910 in a layout of
+    their own."""
+    smi = facts.get("npu.smi")
+    if isinstance(smi, Fact) and isinstance(smi.value, Mapping) and smi.value.get("layout") == "A3":
+        return "Ascend910_93"
     for name, field in (("npu.table", "name"), ("npu.board", "chip_name")):
         fact = facts.get(name)
         if isinstance(fact, Fact) and isinstance(fact.value, (list, tuple)):
@@ -752,7 +762,9 @@ def _absence(fact: Fact | Unknown | None, npu: bool | None, inside: Any) -> str 
 
 
 def _source(table: Table, keys: Sequence[str]) -> str:
-    return "; ".join(table.says(k) for k in keys[:2])
+    """The first source of a row, short enough for a sentence."""
+    told = re.split(r" \(|; |: ", table.says(keys[0]), maxsplit=1)[0] if keys else ""
+    return told[:150]
 
 
 def _below(have: str, low: str) -> bool:

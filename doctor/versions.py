@@ -136,7 +136,8 @@ class Table:
         for row in self.chips:
             for soc in row["soc"]:
                 known = soc.lower().removeprefix("ascend")
-                if short == known or (row["cann_chip"] in ("950", "310p") and short.startswith(known)):
+                whole = row["cann_chip"] in ("950", "310p") and short.startswith(known)
+                if short == known or whole or (row["cann_chip"] == "a3" and short.startswith("910_93")):
                     return row
         return None
 

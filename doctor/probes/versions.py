@@ -8,7 +8,7 @@ Facts (values are plain data):
 ``ver.firmware``  {version, package, drivers: [prefix], path, origin}
 ``ver.cann``      {installs: [install], sourced, home, env: {variable: root}, mixed: [root], legacy: [mark], nnal}
                   install: {root, names, version, internal, inner, families, arch, layout: closed · open, toolkit,
-                  ops: {package, version} or None, opp_kernel, kind: toolkit · nnae · nnrt, set_env, sourced, file}
+                  ops: [{package, version}] or None, opp_kernel, kind: toolkit · nnae · nnrt, set_env, sourced, file}
 ``ver.python``    what ``ask_python`` answers
 ``ver.mindspore`` {version, package, dir, accepted, accepted_source, accepted_line, needs_opp_kernel, ascend,
                   built_with, requires, requires_python}
@@ -202,23 +202,41 @@ def _board(facts: Facts) -> list[Mapping[str, Any]]:
 
 
 class _Finder:
-    """Looks for CANN roots on a host and remembers where their names lead."""
+    """Looks for CANN roots on a host and remembers what was seen and where names lead."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
+        self.rows: dict[str, dict[str, Any]] = {}
+        self.lists: dict[str, list[str]] = {}
         self.real: dict[str, str | None] = {}
         self.asked = False
+        """whether any glob could be answered"""
 
-    def look(self, pattern: str) -> list[dict[str, Any]]:
-        """Rows of a glob; ``asked`` tells whether any glob could be answered."""
-        raw = self.host.look(pattern)
-        rows = data_of(raw)
-        self.asked = self.asked or raw.state == "ok"
-        return (
-            [r for r in rows if isinstance(r, dict) and isinstance(r.get("path"), str)]
-            if isinstance(rows, list)
-            else []
-        )
+    def look(self, pattern: str) -> list[str]:
+        """Paths that a glob gives, their rows kept in ``rows``."""
+        if pattern not in self.lists:
+            raw = self.host.look(pattern)
+            rows = data_of(raw)
+            self.asked = self.asked or raw.state == "ok"
+            found = [r for r in rows if isinstance(r, dict) and isinstance(r.get("path"), str)] if rows else []
+            self.rows.update((r["path"], r) for r in found)
+            self.lists[pattern] = [r["path"] for r in found]
+        return self.lists[pattern]
+
+    def row(self, path: str) -> dict[str, Any] | None:
+        """What a path is, None if there is nothing."""
+        if path not in self.rows:
+            self.look(path)
+        return self.rows.get(path)
+
+    def inside(self, *folders: str) -> set[str]:
+        """Names in folders that are one and the same."""
+        return {posixpath.basename(p) for folder in folders for p in self.look(f"{folder}/*")}
+
+    def target(self, path: str) -> str:
+        """Where a link leads; live answers name the end of the chain, texts may name the next step."""
+        aim = str(self.rows[path].get("target") or "")
+        return posixpath.normpath(posixpath.join(posixpath.dirname(path), aim)) if aim else path
 
     def root(self, path: str) -> str | None:
         """The real root behind a name such as ascend-toolkit/latest, None if there is nothing.
@@ -229,20 +247,18 @@ class _Finder:
         if path in self.real:
             return self.real[path]
         self.real[path] = None  # a loop of links ends here
-        rows = self.look(path)
+        row = self.row(path)
         answer: str | None = None
-        if rows and rows[0].get("kind") == "link":
-            target = posixpath.normpath(posixpath.join(posixpath.dirname(path), str(rows[0].get("target") or "")))
+        if row is not None and row.get("kind") == "link":
+            target = self.target(path)
             answer = self.root(target) if target != path else None
-        elif rows and rows[0].get("kind") == "dir":
+        elif row is not None and row.get("kind") == "dir":
             answer = path
+            names = self.inside(path)
             for part in ("compiler", "runtime", "opp"):
-                inside = self.look(f"{path}/{part}")
-                if inside and inside[0].get("kind") == "link":
-                    target = posixpath.normpath(posixpath.join(path, str(inside[0].get("target") or "")))
-                    answer = re.sub(rf"(?:/\w+-linux)?/{part}$", "", target)
-                    break
-                if inside:
+                if part in names:
+                    if self.rows[f"{path}/{part}"].get("kind") == "link":
+                        answer = re.sub(rf"(?:/\w+-linux)?/{part}$", "", self.target(f"{path}/{part}"))
                     break
         self.real[path] = answer
         return answer
@@ -286,10 +302,11 @@ def read_cann(host: Host, facts: Facts) -> list[Fact | Unknown]:
     candidates: list[str] = []
     for base in dict.fromkeys(bases):
         for pattern in (f"{base}/ascend-toolkit/*", f"{base}/cann*", f"{base}/nnae/*", f"{base}/nnrt/*"):
-            for row in finder.look(pattern):
-                last = posixpath.basename(row["path"])
-                if row.get("kind") in ("dir", "link") and (last in ("latest", "cann") or _MARKET.search(last)):
-                    candidates.append(row["path"])
+            for path in finder.look(pattern):
+                last = posixpath.basename(path)
+                kind = finder.rows[path].get("kind")
+                if kind in ("dir", "link") and (last in ("latest", "cann") or _MARKET.search(last)):
+                    candidates.append(path)
     from_env = _names(env)
     for paths in from_env.values():
         candidates += paths
@@ -311,6 +328,7 @@ def read_cann(host: Host, facts: Facts) -> list[Fact | Unknown]:
     )
     for install in installs:
         install["sourced"] = install["root"] == sourced
+    use = next((i for i in installs if i["sourced"]), None)
     kinds = {i["root"]: i["kind"] for i in installs}
     mixed = [root for root in used if kinds.get(root, "toolkit") == "toolkit"]
     value: dict[str, Any] = {
@@ -322,9 +340,8 @@ def read_cann(host: Host, facts: Facts) -> list[Fact | Unknown]:
         "env": {n: [real or name for real, name in zip(in_env[n], ps, strict=True)] for n, ps in from_env.items()},
         "mixed": mixed if len(mixed) > 1 else [],
         "legacy": legacy_marks(env),
-        "nnal": _nnal(host),
+        "nnal": _nnal(host, str(use["version"]) if use else ""),
     }  # fmt: skip
-    use = next((i for i in installs if i["sourced"]), None)
     evidence = None
     if sourced and env.get("ASCEND_HOME_PATH"):
         evidence = Evidence("doctor:env", 0, f"ASCEND_HOME_PATH={env['ASCEND_HOME_PATH']}")
@@ -390,40 +407,52 @@ def _install(host: Host, finder: _Finder, root: str, names: list[str]) -> dict[s
         value["version"] = hit[1] if hit else ""
     if value["layout"] == "closed" and re.match(r"8\.[5-9]|9|[1-9]\d\.", value["version"]):
         value["layout"] = "open"
-    _operators(host, finder, root, value)
+    inside = finder.inside(root, *value["names"])
+    _operators(host, finder, root, value, inside)
     beside = posixpath.dirname(root)
-    value["set_env"] = next(
-        (r["path"] for p in (f"{root}/set_env.sh", f"{beside}/set_env.sh") for r in finder.look(p)[:1]), ""
-    )  # fmt: skip
+    if "set_env.sh" in inside:
+        value["set_env"] = f"{beside}/cann/set_env.sh" if f"{beside}/cann" in value["names"] else f"{root}/set_env.sh"
+    elif f"{beside}/set_env.sh" in finder.look(f"{beside}/*"):
+        value["set_env"] = f"{beside}/set_env.sh"
     return value
 
 
-def _operators(host: Host, finder: _Finder, root: str, value: dict[str, Any]) -> None:
-    """The kernels package (up to 8.3, opp_kernel) or the ops package (8.5 on, share/info) of a root."""
-    rows = finder.look(f"{root}/opp_kernel")
-    if finder.asked:
-        value["opp_kernel"] = bool(rows)
-    raw = host.read(f"{root}/opp_kernel/version.info", 1 << 16)
-    if raw.state == "ok":
-        info = parse_info(raw.out)
+OPS = ("ops_math", "ops_nn", "ops_cv", "ops_transformer")
+
+
+def _operators(host: Host, finder: _Finder, root: str, value: dict[str, Any], inside: set[str]) -> None:
+    """The kernels package (up to 8.3, folder opp_kernel) or the ops packages (8.5 on, share/info) of a root.
+
+    ``opp_kernel`` and ``ops`` stay None if nobody could look.
+    """
+    found: list[dict[str, str]] = []
+    places = [("kernels", f"{root}/opp_kernel")]
+    shared = [(posixpath.basename(p), p) for p in finder.look(f"{root}/share/info/*")[:64]]
+    places += [(n, p) for n, p in shared if "ops" in n.lower() or "kernel" in n.lower()]
+    if value["layout"] == "open" and not shared:
+        places += [(n, f"{root}/share/info/{n}") for n in OPS]
+    for name, path in places:
+        raw = host.read(f"{path}/version.info", 1 << 16)
+        info = parse_info(raw.out) if raw.state == "ok" else {}
         version = info.get("version_dir", ("", 0))[0]
-        value["ops"] = {"package": "kernels", "version": version if minor(version) else info.get("Version", ("", 0))[0]}
-        return
-    for row in finder.look(f"{root}/share/info/*")[:64]:
-        name = posixpath.basename(row["path"])
-        if "ops" in name.lower() or "kernel" in name.lower():
-            raw = host.read(f"{row['path']}/version.info", 1 << 16)
-            info = parse_info(raw.out) if raw.state == "ok" else {}
-            version = info.get("version_dir", ("", 0))[0]
-            value["ops"] = {"package": name, "version": version if minor(version) else info.get("Version", ("", 0))[0]}
-            return
+        version = version if minor(version) else info.get("Version", ("", 0))[0]
+        if version:
+            found.append({"package": name, "version": version})
+    kernels = any(f["package"] == "kernels" for f in found)
+    value["opp_kernel"] = True if kernels else ("opp_kernel" in inside if inside else None)
+    value["ops"] = found if found or inside else None
 
 
-def _nnal(host: Host) -> list[dict[str, str]]:
+def _nnal(host: Host, version: str) -> list[dict[str, str]]:
+    """Versions of NNAL's parts: the linked one, else the one of the CANN in use."""
     found = []
     for part in ("atb", "asdsip"):
-        raw = host.read(f"{ASCEND}/nnal/{part}/latest/version.info", 1 << 16)
-        values = parse_nnal(raw.out) if raw.state == "ok" else {}
+        values: dict[str, str] = {}
+        for name in filter(None, ("latest", version)):
+            raw = host.read(f"{ASCEND}/nnal/{part}/{name}/version.info", 1 << 16)
+            if raw.state == "ok":
+                values = parse_nnal(raw.out)
+                break
         version = next((v for k, v in values.items() if k.startswith("ascend-cann-") and not k.endswith("version")), "")
         if version:
             found.append({"package": part, "version": version})
@@ -534,9 +563,22 @@ def read_chain(host: Host, facts: Facts) -> list[Fact | Unknown]:
     have = chain.have_of(facts, present(facts))
     if not have.anything():
         return [Unknown("ver.chain", "nothing_to_chain", applies=present(facts) is not False)]
-    return [Fact("ver.chain", chain.judge(have))]
+    value = chain.judge(have)
+    seen = {part: facts.get(name) for part, name in _SEEN.items()}
+    value["seen"] = {
+        part: tuple(fact.evidence)[:3] for part, fact in seen.items() if isinstance(fact, Fact) and fact.evidence
+    }
+    own = facts.get("ver.mindspore")
+    if isinstance(own, Fact) and own.value["accepted_line"]:
+        said = f"self.version = {own.value['accepted']}"
+        value["seen"]["accepted"] = (own.value["accepted_source"], own.value["accepted_line"], said[:300])
+    return [Fact("ver.chain", value)]
 
 
+_SEEN = {
+    "driver": "ver.driver", "firmware": "ver.firmware", "cann": "ver.cann", "mindspore": "ver.mindspore",
+    "mindformers": "ver.mindformers", "python": "ver.python", "wheel": "ver.wheel", "chip": "npu.table",
+}  # fmt: skip
 _NPU = ("npu.smi", "npu.board", "npu.pci", "npu.nodes", "npu.table")
 _ALL = ("ver.driver", "ver.firmware", "ver.cann", *PYTHON_FACTS, *_NPU, "host.env", "host.system", "host.container")
 PROBES = (
