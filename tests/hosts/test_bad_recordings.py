@@ -68,15 +68,16 @@ def refused(cli, path):
         manifest(schema="doctor.recording/2"), manifest(schema="doctor.recording/1.5"),
         '{"schema": "doctor.recording/1"}', '{"schema": "doctor.recording/1", "items": {}}', manifest(7), manifest({}),
         manifest({"key": 3, "state": "ok"}), manifest({"key": "run x", "state": "fine"}),
-        manifest(item("run x", out=7)), manifest(item("run x", out="gone.txt")), manifest(item("run x", out="/etc/passwd")),
+        manifest(item("run x", out=7)), manifest(item("run x", out="gone.txt")),
+        manifest(item("run x", out="/etc/passwd")),
         manifest(item("run x", out="../outside.txt")), "[" * 100_000,
         manifest(item("run x", out="answers")), "\x00\x01\x02", manifest() + "x",
     ],
     ids=lambda text: repr(text[:40]),
 )  # fmt: skip
 def test_a_folder_that_is_no_recording_is_refused_in_one_line(cli, tmp_path, text):
-    (tmp_path / "outside.txt").write_text("outside")
-    assert "outside\n" not in refused(cli, folder(tmp_path / "rec", text))
+    (tmp_path / "outside.txt").write_text("THE-SECRET")
+    assert "THE-SECRET" not in refused(cli, folder(tmp_path / "rec", text))
 
 
 def test_a_newer_recording_is_named_as_such(cli, tmp_path):
@@ -104,7 +105,7 @@ def test_a_cut_archive_is_refused(cli, tmp_path):
     members = [("recording/manifest.json", text), ("recording/answers/1", os.urandom(20_000))]
     whole = archive(tmp_path / "a.tar.gz", members)
     data = whole.read_bytes()
-    for size in (3, 20, len(data) // 3, len(data) - 9):
+    for size in (3, 20, len(data) // 3, len(data) // 2):
         whole.write_bytes(data[:size])
         refused(cli, whole)
 
