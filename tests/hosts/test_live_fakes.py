@@ -177,7 +177,7 @@ class TestTheWholeCommand:
 
     @pytest.mark.parametrize(
         "answer",
-        [{"garbage": 300_000}, {"out": ""}, {"out": "|" * 200_000}, {"out": "+---+\n| npu-smi 1 Version: 1 |\n"}],
+        [{"garbage": 300_000}, {"out": ""}, {"out": "|" * 200_000}],
     )
     def test_junk_is_not_understood_and_nothing_is_invented(self, check, answer):
         found, seconds, _ = check({"npu-smi info": answer})
@@ -185,7 +185,8 @@ class TestTheWholeCommand:
 
     def test_half_a_table_is_no_loss_of_cards(self, check):
         found, _, _ = check({"npu-smi info": {"out": ITEMS["run npu-smi info"], "half": True}})
-        assert "fail" not in verdicts(found, "NPU506") and verdicts(found, "NPU507") != {"pass"}
+        assert "fail" not in verdicts(found, "NPU506")
+        assert any("fail" in verdicts(found, i) for i in found if i == "NPU505" or i.startswith("NPU53"))
 
     def test_an_endless_table_ends(self, check):
         found, seconds, _ = check({"npu-smi info": {"out": ITEMS["run npu-smi info"], "endless": True}})
