@@ -29,6 +29,8 @@ from doctor.model import Raw
 SCHEMA = "doctor.host/1"
 _NAME = re.compile(r"[\w.+-]{1,200}")
 _DEPTH = 5
+PARTS = 200_000
+"""Values one answer may be made of: a folder of 4096 files has 40,000."""
 
 
 def folder() -> str:
@@ -77,7 +79,20 @@ def raw_of(key: str, value: Any, place: str) -> Raw:
         return Raw(key, str(value.get("state", "ok")), out, err, code, float(value.get("seconds", 0.0)))
     if isinstance(value, Mapping) and set(value) == {"state"}:
         return Raw(key, str(value["state"]))
+    if _parts(value, PARTS) <= 0:
+        raise RecordingError("too_large", place, key[:80])
     return Raw(key, "ok", json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _parts(value: Any, left: int) -> int:
+    """What is left of ``left`` after counting the parts of a value; aliases of YAML can make few lines billions."""
+    left -= 1
+    if isinstance(value, (Mapping, list)) and left > 0:
+        for part in value.values() if isinstance(value, Mapping) else value:
+            left = _parts(part, left)
+            if left <= 0:
+                break
+    return left
 
 
 def _text(value: str, place: str) -> str:

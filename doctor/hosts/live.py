@@ -172,8 +172,7 @@ def run_child(
     except OSError as error:
         return Raw(key, "failed", err=f"{command[0]}: {error.strerror}", code=126)
     out, err, state, cut = _collect(child, began + limit)
-    if child.poll() is None:
-        _kill(child)
+    _kill(child)
     code = child.returncode
     if state == "ok" and code is not None and code < 0:
         state = "killed"
@@ -197,7 +196,7 @@ def _collect(child: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, by
                 state = "timeout"
                 break
             # a grandchild may hold the streams open after the child has ended
-            if child.poll() is not None and not ended_at:
+            if not ended_at and _has_ended(child):
                 ended_at = time.monotonic()
             if ended_at and time.monotonic() - ended_at > 1.0:
                 break
@@ -218,15 +217,25 @@ def _collect(child: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, by
                 # nothing more is wanted of a command that never stops printing
                 break
         if state == "ok" and not cut:
-            try:
-                child.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                state = "timeout"
+            while not _has_ended(child):
+                if time.monotonic() > deadline:
+                    state = "timeout"
+                    break
+                time.sleep(0.005)
         out, err = (b"".join(found) for found in parts.values())
     return out, err, state, cut
 
 
+def _has_ended(child: subprocess.Popen[bytes]) -> bool:
+    """Whether a child has ended. It stays a zombie: its number, which is its group's, belongs to nobody else."""
+    try:
+        return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
 def _kill(child: subprocess.Popen[bytes]) -> None:
+    """End a child and all of its group: one that has ended itself may have left children behind."""
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import stat
 import tarfile
 import threading
 import time
@@ -108,6 +109,9 @@ def load(path: str) -> MemoryHost:
     try:
         if os.path.isdir(path):
             return _load(path, _from_folder(path))
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            # opening a pipe would wait for its writer
+            raise RecordingError("not_one", path)
         if path.endswith((".yaml", ".yml")):
             from doctor.hosts.compose import load as load_composed
 
@@ -120,7 +124,8 @@ def load(path: str) -> MemoryHost:
         raise RecordingError("missing", path) from None
     except PermissionError:
         raise RecordingError("denied", path) from None
-    except (OSError, tarfile.TarError, EOFError, ValueError, RecursionError) as error:
+    except (OSError, tarfile.TarError, EOFError, ValueError, TypeError, RecursionError) as error:
+        # TypeError: what tarfile says of a gzip header that ends early
         if isinstance(error, RecordingError):
             raise
         raise RecordingError("damaged", path, str(error)[:200]) from None

@@ -9,6 +9,7 @@ null (exit 127, as a shell does) or to
      "garbage": bytes,                              that many bytes of every value instead of a text
      "half": true,                                  prints the first half, then dies of SIGKILL
      "signal": 11,                                  prints all, then dies of that signal
+     "orphan": true,                                leaves a child behind that keeps the pipes open
      "endless": true}                               prints ``out`` again and again until nobody reads
 
 A command line that is not listed is answered as npu-smi does. Every call is added to ``calls.log``, one JSON list a
@@ -58,6 +59,8 @@ def play(answer):
     while answer.get("endless"):
         put(1, out or b"y\n")
     put(2, err)
+    if answer.get("orphan") and os.fork() == 0:
+        time.sleep(600)
     put(1, out[: len(out) // 2] if answer.get("half") else out)
     if answer.get("half"):
         os.kill(os.getpid(), signal.SIGKILL)

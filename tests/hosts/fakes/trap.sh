@@ -1,4 +1,6 @@
 #!/bin/sh
 # Stands for any command of a machine; does nothing but write down that it was started and how.
-{ printf '%s' "${0##*/}"; for word in "$@"; do printf '\037%s' "$word"; done; printf '\n'; } >> "${0%/*}/started.log"
+line="${0##*/}"
+for word in "$@"; do line="$line$(printf '\037')$word"; done
+printf '%s\n' "$line" >> "${0%/*}/started.log"
 exit 1
