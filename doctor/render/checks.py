@@ -21,7 +21,7 @@ def layout(
     columns = max(60, min(columns, 120))
     out = head(report, lang, ascii_only)
     out.append([("dim", counts(report, lang))])
-    out += drawings(report, lang, columns, ascii_only)
+    out += chain(report, lang, columns, ascii_only)
     for n, diagnosis in enumerate(report.diagnoses, 1):
         if diagnosis.severity == "advice" and not every:
             continue
@@ -34,6 +34,7 @@ def layout(
             out.append(
                 [(STYLES["advice"], f"{mark('advice', ascii_only)} "), ("", title), ("dim", f"  {diagnosis.rule}")]
             )
+    out += topology(report, lang, columns, ascii_only)
     out += _every(report, lang, columns, ascii_only) if every else _folded(report, lang, columns, ascii_only)
     if report.diagnoses:
         out += [[], [("dim", tr(lang, "explain_hint", id=report.diagnoses[0].rule))]]
@@ -62,20 +63,24 @@ def counts(report: Report, lang: str) -> str:
     )  # fmt: skip
 
 
-def drawings(report: Report, lang: str, columns: int, ascii_only: bool) -> list[Line]:
-    """The version chain and the topology, where there is anything to draw."""
-    out: list[Line] = []
-    chain = _value(report, "ver.chain")
-    if chain:
-        from doctor.render.chain import draw as draw_chain
+def chain(report: Report, lang: str, columns: int, ascii_only: bool) -> list[Line]:
+    """The version chain, with what breaks it, where there is one."""
+    value = _value(report, "ver.chain")
+    if not value:
+        return []
+    from doctor.render.chain import draw
 
-        out += _drawing(draw_chain(chain, columns, ascii_only=ascii_only, lang=lang))
-    topology = _value(report, "net.topology")
-    if topology:
-        from doctor.render.topology import draw as draw_topology
+    return _drawing(draw(value, columns, ascii_only=ascii_only, lang=lang))
 
-        out += _drawing(draw_topology(topology, columns, ascii_only=ascii_only, lang=lang))
-    return out
+
+def topology(report: Report, lang: str, columns: int, ascii_only: bool) -> list[Line]:
+    """Devices, links and servers, where there are any."""
+    value = _value(report, "net.topology")
+    if not value:
+        return []
+    from doctor.render.topology import draw
+
+    return _drawing(draw(value, columns, ascii_only=ascii_only, lang=lang))
 
 
 def _value(report: Report, name: str) -> Any:

@@ -74,6 +74,8 @@ class MachineScreen(TranslatedScreen[None]):
         self._done = self._total = 0
         self._error = ""
         self._view = 0
+        self._settled = False
+        self._labels: list[str] = []
 
     def compose(self) -> ComposeResult:
         yield Static(id="machine-head", markup=False)
@@ -84,7 +86,7 @@ class MachineScreen(TranslatedScreen[None]):
                     yield DataTable(id="machine-table", cursor_type="row", zebra_stripes=True)
                     with VerticalScroll(id="machine-page"):
                         yield Static(id="machine-text", markup=False)
-            with TabPane(" ", id="drawing"), VerticalScroll():
+            with TabPane(" ", id="drawing"), VerticalScroll(id="machine-drawings"):
                 yield Static(id="machine-drawing", markup=False)
         yield Footer(compact=True)
 
@@ -103,6 +105,7 @@ class MachineScreen(TranslatedScreen[None]):
         self._cancel = threading.Event()
         self._findings, self._report, self._error = [], None, ""
         self._done = self._total = 0
+        self._settled = False
         self._run(self._cancel)
         self.retranslate()
 
@@ -143,6 +146,14 @@ class MachineScreen(TranslatedScreen[None]):
         tabs.get_tab("list").label = Text(self.tr("machine.list"))
         tabs.get_tab("drawing").label = Text(self.tr("machine.drawing"))
         self.query_one("#machine-filter", Input).placeholder = self.tr("machine.filter")
+        table = self.query_one("#machine-table", DataTable)
+        labels = {key: Text(self.tr(f"machine.column.{key}")) for key in ("state", "id", "what")}
+        words = [str(label) for label in labels.values()]
+        if self._labels != words:
+            self._labels = words
+            table.clear(columns=True)
+            for key, label in labels.items():
+                table.add_column(label, key=key)
         self._head()
         self._fill()
         self._draw()
@@ -167,7 +178,8 @@ class MachineScreen(TranslatedScreen[None]):
             self.query_one("#machine-drawing", Static).update(self.tr("machine.waiting"))
             return
         columns = max(60, self.size.width - 4)
-        lines = pages.drawings(self._report, self.doctor.lang, columns, ascii_only())
+        where = (self._report, self.doctor.lang, columns, ascii_only())
+        lines = [*pages.chain(*where), *pages.topology(*where)]
         text = _text(lines) if lines else Text(self.tr("machine.nothing_to_draw"))
         self.query_one("#machine-drawing", Static).update(text)
 
@@ -185,10 +197,10 @@ class MachineScreen(TranslatedScreen[None]):
 
     def _fill(self) -> None:
         table = self.query_one("#machine-table", DataTable)
-        kept = self._selected()
-        table.clear(columns=True)
-        for key in ("state", "id", "what"):
-            table.add_column(Text(self.tr(f"machine.column.{key}")), key=key)
+        # while answers come in, the worst so far is in view; afterwards what was chosen stays chosen
+        kept = self._selected() if self._settled else ""
+        self._settled = self._report is not None
+        table.clear()
         lang, place = self.doctor.lang, 0
         for n, finding in enumerate(self._rows()):
             style = STYLES[finding.severity] if finding.verdict is Verdict.FAIL else ""
@@ -268,8 +280,8 @@ class MachineScreen(TranslatedScreen[None]):
     def action_tab(self, name: str) -> None:
         """Show the list or the drawings."""
         self.query_one("#machine-tabs", TabbedContent).active = name
-        if name == "list":
-            self.query_one("#machine-table", DataTable).focus()
+        # what has the focus decides which tab is shown
+        self.query_one("#machine-table" if name == "list" else "#machine-drawings").focus()
 
     def action_again(self) -> None:
         """Run all checks anew."""
