@@ -365,7 +365,7 @@ def interface_is_here(env: Fact, net: Maybe) -> Answer | list[Answer]:
             here = ", ".join(f"{n} {a[0]}" if a else n for n, a in sorted(interfaces.items())[:8])
             # a script may be meant for another node
             found.append(fail({"name": name, "value": value[:80], "here": here}, seen(variable),
-                              severity=None if variable.source == "env" else "warning"))  # fmt: skip
+                              severity=None if variable.line == 0 else "warning"))  # fmt: skip
     return found or passed({"value": ip or rule})
 
 
