@@ -6,7 +6,8 @@ import json
 import re
 
 from doctor.model import Raw
-from doctor.probes.shell import commands, environment
+from doctor.probes.launch import settings
+from doctor.probes.shell import environment
 
 _TABLE = re.compile(r'"(?:server_list|group_list|rank_list)"\s*:')
 _START = re.compile(r"\b(?:msrun|msrun_launcher\.sh|mpirun|torchrun|run_distribute\w{0,40}\.sh)(?![\w-])")
@@ -30,10 +31,8 @@ def from_text(text: str) -> dict[str, Raw]:
         key = f"file {NAME}"
         return {key: Raw(key, "ok", text), "ask rank_table_path": _ask("rank_table_path", NAME)}
     head = text[: 1 << 20]
-    if _START.search(head):
-        started = [c for c in commands(head) if c.words and _START.search(" ".join(c.words[:4]))]
-        if started:
-            return {"ask launch_text": _ask("launch_text", text)}
+    if _START.search(head) and settings({}, [("", head)])["starts"]:
+        return {"ask launch_text": _ask("launch_text", text)}
     variables = environment(head)
     mattering = {name: value for name, value in variables.items() if _relevant(name)}
     telling = [name for name in mattering if name not in _EVERYWHERE]

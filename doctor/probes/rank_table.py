@@ -20,7 +20,7 @@ from doctor.probes.jsonlines import Flaw, Node, read
 if TYPE_CHECKING:
     from doctor.hosts.base import Host
 
-LIMIT = 8 << 20
+LIMIT = 4 << 20
 """bytes; a table of 4,096 ranks in its longest form has about 2 MB"""
 
 MIND_CLUSTER = "/user/serverid/devindex/config/hccl.json"
