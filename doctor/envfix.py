@@ -75,7 +75,8 @@ def script(report: Report, lang: str, base: RuleBase | None = None) -> str:
                 line.why.append(note)
     head, nothing = _HEAD[lang]
     out = ["#!/bin/sh", f"# {head}"]
-    for line in lines.values():
+    # a file to source comes first: what is set afterwards counts
+    for line in sorted(lines.values(), key=lambda line: not line.source):
         out += ["", *(f"# {_one_line(why)}" for why in line.why), line.text()]
     if not lines:
         out += ["", f"# {nothing}"]

@@ -36,3 +36,12 @@ def test_the_script_is_plain_shell():
 
 def test_nothing_to_set_is_said():
     assert "There is nothing to set." in envfix.script(report_of(), "en")
+
+
+def test_a_file_to_source_is_sourced_only_if_it_is_there():
+    from doctor.hosts import compose
+
+    host = compose.load(f"{compose.folder()}/ver-cann-not-sourced.yaml")
+    script = envfix.script(checkup.check(host, checkup.Options(only=("VER501",))), "en")
+    code = [line for line in script.splitlines() if line and not line.startswith("#")]
+    assert len(code) == 1 and code[0].startswith("[ -f /") and code[0].endswith("set_env.sh")
