@@ -70,12 +70,13 @@ def script(report: Report, lang: str, base: RuleBase | None = None) -> str:
                 line = lines.setdefault(f"source {value}", _Line(name, None, value))
             else:
                 line = lines.setdefault(name, _Line(name, value))
-            note = f"{finding.id} {finding.title.get(lang, '')}: {words[lang]}"
+            note = f"{finding.id} {finding.title.get(lang, '')}{'。' if lang == 'zh' else '. '}{words[lang]}"
             if (line.value == value or line.source) and note not in line.why:
                 line.why.append(note)
     head, nothing = _HEAD[lang]
     out = ["#!/bin/sh", f"# {head}"]
-    for line in lines.values():
+    # a file to source comes first: what is set afterwards counts
+    for line in sorted(lines.values(), key=lambda line: not line.source):
         out += ["", *(f"# {_one_line(why)}" for why in line.why), line.text()]
     if not lines:
         out += ["", f"# {nothing}"]

@@ -5,7 +5,6 @@ from typing import Any
 
 from doctor.model import Fact, Unknown
 
-_PCI = {"d801": "910A", "d802": "A2", "d803": "A3", "d806": "950", "d500": "310P", "d100": "310"}
 _A2 = re.compile(r"910B\d")
 _TYPE = re.compile(r"A[23]\b")
 
@@ -33,12 +32,10 @@ def family_of(name: str) -> str | None:
 def family(table: Fact | Unknown | None = None, pci: Fact | Unknown | None = None) -> str | None:
     """910A · A2 · A3 · 950 · 310P · 310, None where it cannot be told or differs between devices."""
     found: set[str] = set()
-    if isinstance(table, Fact) and isinstance(table.value, dict):
-        names = [str(chip.get("name", "")) for chip in table.value.get("chips", ()) if isinstance(chip, dict)]
-        found = {kind for name in names if (kind := family_of(name))}
-    if not found and isinstance(pci, Fact) and isinstance(pci.value, dict):
-        ids = [str(d.get("id", "")).lower()[-4:] for d in pci.value.get("devices", ()) if isinstance(d, dict)]
-        found = {_PCI[one] for one in ids if one in _PCI}
+    if isinstance(table, Fact):
+        found = {kind for chip in table.value if (kind := family_of(str(chip.get("name", ""))))}
+    if not found and isinstance(pci, Fact):
+        found = {str(device["family"]) for device in pci.value.get("devices", ()) if device.get("family")}
     return found.pop() if len(found) == 1 else None
 
 
@@ -50,16 +47,14 @@ def family_of_type(text: str) -> str | None:
 
 def chip_count(table: Fact | Unknown | None) -> int | None:
     """How many devices npu-smi lists."""
-    if isinstance(table, Fact) and isinstance(table.value, dict) and table.value.get("chips"):
-        return len(table.value["chips"])
-    return None
+    return len(table.value) or None if isinstance(table, Fact) else None
 
 
 def no_npu(pci: Fact | Unknown | None) -> bool:
     """Is it known that this host has no NPU?"""
     if isinstance(pci, Unknown):
         return not pci.applies
-    return isinstance(pci, Fact) and isinstance(pci.value, dict) and pci.value.get("count") == 0
+    return isinstance(pci, Fact) and pci.value.get("count") == 0
 
 
 def own_addresses(net: Fact | Unknown | None) -> set[str]:
@@ -72,11 +67,7 @@ def own_addresses(net: Fact | Unknown | None) -> set[str]:
 
 def device_nodes(nodes: Fact | Unknown | None) -> set[int]:
     """Numbers N of the files /dev/davinciN that exist here."""
-    return (
-        {int(n) for n in re.findall(r"/dev/davinci(\d{1,3})\b", repr(nodes.value))}
-        if isinstance(nodes, Fact)
-        else set()
-    )
+    return {int(row["number"]) for row in nodes.value["devices"]} if isinstance(nodes, Fact) else set()
 
 
 def address(text: str) -> Any:

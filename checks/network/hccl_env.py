@@ -231,6 +231,8 @@ def whitelist_usable(env: Fact, whitelist: Maybe) -> Answer:
     if found.flaws:
         flaw = found.flaws[0]
         return fail({**args, "state": f"JSON: {flaw.text[:40]}"}, switch, Evidence(found.path, flaw.line, flaw.text))
+    if _device_key(found):
+        return not_applicable("whitelist_devices")
     if not found.host_ip:
         return fail({**args, "state": '"host_ip" ✗'}, switch, Evidence(found.path, 0, ", ".join(found.keys[:8])))
     wrong = [ip for ip in found.host_ip if address(ip) is None]
@@ -240,19 +242,25 @@ def whitelist_usable(env: Fact, whitelist: Maybe) -> Answer:
     return passed({**args, "count": len(found.host_ip)}, switch)
 
 
-def whitelist_names_hosts(whitelist: Fact) -> Answer:
-    """The whitelist lists host addresses, not device ids."""
+def _device_key(whitelist: Any) -> str:
+    """The member of a whitelist that holds device ids, "" if none does."""
+    if any(_INT.fullmatch(ip) for ip in whitelist.host_ip or ()):
+        return "host_ip"
+    return next((k for k in whitelist.keys if k.lower() in ("device_id", "device_ids", "devices", "device")), "")
+
+
+def whitelist_names_hosts(whitelist: Fact, env: Maybe) -> Answer:
+    """The whitelist lists host addresses, not device ids; with the whitelist on every address is refused."""
     found = whitelist.value
     if found.state != "ok":
         return not_applicable("no_file", path=found.path, what=found.path)
-    ids = [ip for ip in found.host_ip or () if _INT.fullmatch(ip)]
-    key = next((k for k in found.keys if k.lower() in ("device_id", "device_ids", "devices", "device")), "")
-    if ids:
-        key = "host_ip"
+    key = _device_key(found)
     if not key:
         return passed({"path": found.path})
-    text = f'"{key}"' + (f": {ids[0]}" if ids else "")
-    return fail({"path": found.path, "key": key}, Evidence(found.path, found.lines.get(key, 0), text))
+    text = f'"{key}"' + (f": {', '.join(found.host_ip[:4])}" if key == "host_ip" else "")
+    seen_at = Evidence(found.path, found.lines.get(key, 0), text)
+    on = of(env, "HCCL_WHITELIST_DISABLE") == "0"
+    return fail({"path": found.path, "key": key}, seen_at, severity=None if on else "warning")
 
 
 def whitelist_has_this_host(env: Fact, whitelist: Maybe, net: Maybe) -> Answer:
@@ -365,7 +373,7 @@ def interface_is_here(env: Fact, net: Maybe) -> Answer | list[Answer]:
             here = ", ".join(f"{n} {a[0]}" if a else n for n, a in sorted(interfaces.items())[:8])
             # a script may be meant for another node
             found.append(fail({"name": name, "value": value[:80], "here": here}, seen(variable),
-                              severity=None if variable.source == "env" else "warning"))  # fmt: skip
+                              severity=None if variable.line == 0 else "warning"))  # fmt: skip
     return found or passed({"value": ip or rule})
 
 

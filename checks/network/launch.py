@@ -9,6 +9,8 @@ from typing import Any
 
 from doctor.checks.network.chips import address, chip_count, device_nodes
 from doctor.checks.network.devices import visible
+from doctor.checks.network.rank_table import all_have_pod_ip, sound
+from doctor.checks.network.rank_table_links import addresses_sound
 from doctor.model import Answer, Evidence, Fact, Unknown, fail, not_applicable, passed, unknown
 from doctor.version import AscendVersion
 
@@ -178,26 +180,33 @@ def cluster_variables(launch: Fact) -> Answer | list[Answer]:
     return found or passed({"name": ", ".join(given)})
 
 
-def rank_table_start(launch: Fact, mindspore: Maybe) -> Answer:
-    """A rank table beside msrun only orders ranks; without msrun it is the way of starting that MindSpore gave up."""
+def rank_table_start(launch: Fact, mindspore: Maybe, table: Maybe, file: Maybe) -> Answer:
+    """A rank table beside msrun only orders ranks, and only if every server has ``pod_ip``; without msrun it is the way
+    of starting that MindSpore gave up."""
     env, options = launch.value["env"], launch.value["options"]
     name = next((n for n in ("RANK_TABLE_FILE", "MINDSPORE_HCCL_CONFIG_PATH") if n in env and env[n].value.strip()), "")
     given = [seen(env[name])] if name else []
-    if "rank_table_file" in options and options["rank_table_file"].value:
-        given.append(seen(options["rank_table_file"]))
-    others = [s for s in launch.value["starts"] if s.kind in ("mpirun", "rank_table")]
+    option = options.get("rank_table_file")
+    if option is not None and option.value:
+        name, given = "--rank_table_file", [seen(option), *given]
     if not given:
         return not_applicable("no_rank_table")
     styles = launch.value["styles"]
+    args = {"name": name, "style": "msrun"}
     if "mpirun" in styles:
-        return fail(
-            {"style": "mpirun", "name": name or "--rank_table_file"}, *given, seen(others[0]), severity="warning"
-        )
+        other = next(s for s in launch.value["starts"] if s.kind == "mpirun")
+        return fail({**args, "style": "mpirun"}, *given, seen(other), severity="warning")
     if "msrun" in styles:
-        return fail({"style": "msrun", "name": name or "--rank_table_file"}, *given)
+        if not isinstance(table, Fact) or not isinstance(file, Fact):
+            return unknown("table_unread", "repair_json", path=name)
+        if not sound(table, file) or not addresses_sound(table):
+            return not_applicable("table_wrong")
+        if name == "--rank_table_file" and all_have_pod_ip(table.value):
+            return passed(args)
+        return fail(args, *given)
     if "dynamic" in styles:
-        return fail({"style": "MS_ROLE", "name": name}, *given)
-    return fail({"style": "rank table", "name": name}, *given, severity="warning" if _gave_up(mindspore) else None)
+        return fail({**args, "style": "MS_ROLE"}, *given)
+    return fail({**args, "style": "rank table"}, *given, severity="warning" if _gave_up(mindspore) else None)
 
 
 def _gave_up(mindspore: Maybe) -> bool:

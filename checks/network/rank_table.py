@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from doctor.checks.network.chips import address, device_nodes, family, family_of_type, own_addresses
-from doctor.model import Answer, Evidence, Fact, Unknown, fail, not_applicable, passed, unknown
+from doctor.model import Answer, Evidence, Fact, Unknown, Verdict, fail, not_applicable, passed, unknown
 
 SHOWN = 8
 """How many ids a finding lists."""
@@ -29,9 +29,10 @@ def at(table: Any, thing: Any, key: str = "", value: Any = None) -> Evidence:
 
 
 def listed(items: Any) -> str:
-    """The first ids of a longer list: ``3, 7, 9 …``."""
+    """The first ids of a longer list and how many more there are: ``3, 7, 9 +5``."""
     items = list(items)
-    return ", ".join(str(item) for item in items[:SHOWN]) + (" …" if len(items) > SHOWN else "")
+    more = len(items) - SHOWN
+    return ", ".join(str(item) for item in items[:SHOWN]) + (f" +{more}" if more > 0 else "")
 
 
 def chip_of(value: Any, chips: Maybe, pci: Maybe) -> str | None:
@@ -347,11 +348,18 @@ def ids_are_strings(table: Fact) -> Answer:
     return fail(args, *(at(value, t, k, getattr(t, k)) for t, k in found[:3]))
 
 
+def all_have_pod_ip(value: Any) -> bool:
+    """Does every server have ``pod_ip``? Without it msrun passes a table over."""
+    return all(server.pod_ip for server in value.servers)
+
+
 def size_matches_job(table: Fact, launch: Maybe) -> Answer:
     """R23: the table has as many ranks as the job: ``RANK_SIZE``, ``--worker_num``, ``MS_WORKER_NUM``."""
     value = table.value
     if not isinstance(launch, Fact) or not launch.value.get("workers"):
         return unknown("no_launch", "give_launch")
+    if "msrun" in launch.value["styles"] and not all_have_pod_ip(value):
+        return not_applicable("table_ignored")
     workers, ranks = launch.value["workers"], len(value.devices)
     for name in ("worker_num", "RANK_SIZE", "MS_WORKER_NUM"):
         setting = launch.value["options"].get(name) or launch.value["env"].get(name)
@@ -375,12 +383,24 @@ def one_way_of_ranks(launch: Fact) -> Answer:
     return fail({"names": listed(chief), "tables": listed(tables)}, *seen)
 
 
-def same_everywhere(table: Fact) -> Answer:
-    """R25: all nodes have the same table. One node cannot tell; it names the hash to compare."""
+def same_everywhere(table: Fact, file: Fact) -> Answer:
+    """R25: the job has one table. One node cannot see the others and names the hash to compare; it does see when the
+    launch command and the variables name different ones."""
     value = table.value
+    for path, by, digest in file.value.others:
+        if digest != value.digest:
+            seen = [Evidence(b, 0, f"{b} {p}") for p, b in ((file.value.path, file.value.asked_by), (path, by))]
+            return fail({"path": file.value.path, "by": file.value.asked_by, "other": path, "other_by": by}, *seen)
     if len(value.servers) < 2:
         return not_applicable("single_node")
     return unknown("one_node_only", "compare_hash", path=value.source, hash=value.digest)
+
+
+def sound(table: Fact, file: Fact) -> bool:
+    """Is the table right by itself, whatever it is used for?"""
+    answers = [check(table) for check in (status_completed, count_matches, server_ids_unique, ranks_complete, shape)]
+    answers += [strict_json(file), ranks_in_blocks(table, None, None), device_ids_valid(table, None, None, None, None)]
+    return all(answer.verdict is not Verdict.FAIL for answer in answers)
 
 
 def shape(table: Fact) -> Answer:

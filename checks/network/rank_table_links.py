@@ -14,7 +14,7 @@ from doctor.checks.network.rank_table import (
     of_server,
     one_card_many_ports,
 )
-from doctor.model import Answer, Evidence, Fact, fail, not_applicable, passed, unknown
+from doctor.model import Answer, Evidence, Fact, Verdict, fail, not_applicable, passed, unknown
 
 
 def _variable(hccl: Maybe, name: str) -> str:
@@ -66,6 +66,11 @@ def addresses_usable(table: Fact, chips: Maybe, pci: Maybe, hccl: Maybe) -> Answ
     return fail(args, *(at(value, d, "device_ip", d.device_ip) for d in bad[:3]))
 
 
+def addresses_sound(table: Fact) -> bool:
+    """Are the addresses of the table right by themselves?"""
+    return addresses_usable(table, None, None, None).verdict is not Verdict.FAIL
+
+
 def addresses_as_configured(table: Fact, conf: Maybe, live: Maybe, net: Maybe) -> Answer:
     """R13: on this host ``device_ip`` of device i is ``address_i`` of hccn.conf and of ``hccn_tool -i i -ip -g``."""
     value = table.value
@@ -91,11 +96,9 @@ def addresses_as_configured(table: Fact, conf: Maybe, live: Maybe, net: Maybe) -
         here = next((i for i, g in enumerate(groups) if sum(d.device_ip in known for d in g) * 2 > len(g)), None)
     if here is None:
         return unknown("host_not_in_table", "check_server_id")
-    wrong = [
-        d
-        for d in groups[here]
-        if d.device_ip and d.device_id in configured and configured[d.device_id][0] != d.device_ip
-    ]
+    # what is no address is the business of R12
+    compared = [d for d in groups[here] if address(d.device_ip) is not None and d.device_id in configured]
+    wrong = [d for d in compared if configured[d.device_id][0] != d.device_ip]
     if not wrong:
         return passed({"server": name_of(value, here), "devices": len(groups[here])})
     first = wrong[0]
@@ -190,12 +193,17 @@ def servers_in_one_superpod(table: Fact) -> Answer:
         return other
     names = {server.server_id for server in value.servers}
     times = Counter(server for pod in value.pods for server in pod.servers)
-    strange = [(pod, s) for pod in value.pods for s in pod.servers if s not in names]
+    strange = [
+        (pod, s, line)
+        for pod in value.pods
+        for s, line in zip(pod.servers, pod.server_lines, strict=True)
+        if s not in names
+    ]
     outside = [s for s in value.servers if times[s.server_id] != 1]
     if strange or (outside and not strange):
-        shown = [f"{s or '-'} (super_pod {pod.super_pod_id or '-'})" for pod, s in strange]
+        shown = [f"{s or '-'} (super_pod {pod.super_pod_id or '-'})" for pod, s, _ in strange]
         shown += [f"{s.server_id or '-'} ×{times[s.server_id]}" for s in outside]
-        seen = [Evidence(value.source, pod.line, f'"server_id"{value.gap}"{s}"') for pod, s in strange[:2]]
+        seen = [Evidence(value.source, line, f'"server_id"{value.gap}"{s}"') for _, s, line in strange[:2]]
         return fail({"what": listed(shown)}, *seen, *(at(value, s, "server_id", s.server_id) for s in outside[:2]))
     pods = _pod_of(value)
     finished: set[str] = set()
@@ -213,13 +221,25 @@ def servers_in_one_superpod(table: Fact) -> Answer:
     return passed({"pods": len(value.pods)})
 
 
-def superpods_are_physical(table: Fact) -> Answer:
+def superpods_are_physical(table: Fact, spod: Maybe) -> Answer:
     """R20: cards of different physical superpods never share a ``super_pod_id``. One node sees only its own."""
     value = table.value
     if (other := _not_superpod(value)) is not None:
         return other
     if all(len(pod.servers) < 2 for pod in value.pods):
         return passed({"pods": len(value.pods)})
+    rows = spod.value if isinstance(spod, Fact) and isinstance(spod.value, list) else []
+    sizes = [(row["size"], row.get("seen")) for row in rows if isinstance(row, dict) and row.get("size")]
+    if sizes:
+        # more devices than a physical superpod of this kind has
+        size, seen = max(sizes, key=lambda pair: pair[0])
+        counts = {server.server_id: server.devices for server in value.servers}
+        for pod in value.pods:
+            devices = sum(counts.get(server, 0) for server in pod.servers)
+            if devices > size:
+                return fail({"pod": pod.super_pod_id, "devices": devices, "size": size},
+                            at(value, pod, "super_pod_id", pod.super_pod_id),
+                            seen if isinstance(seen, Evidence) else None)  # fmt: skip
     return unknown("one_node_only", "compare_spod", path=value.source, hash=value.digest)
 
 

@@ -41,6 +41,7 @@ ENV_PREFIXES = (
     "ASCEND",
     "ATB",
     "CANN",
+    "CM_",
     "CUDA_VISIBLE",
     "DEVICE",
     "DUMP",

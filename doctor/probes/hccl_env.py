@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from doctor.model import Evidence, Fact, Unknown
 from doctor.probes.base import Probe
 from doctor.probes.jsonlines import Flaw, Node, read
-from doctor.probes.launch import environment_of
+from doctor.probes.launch import ENVIRONMENT, environment_of
 from doctor.probes.shell import is_open
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ PREFIX = "HCCL_"
 
 
 class Variable(NamedTuple):
-    """A variable that is set: by the environment (``source`` env, line 0) or by a line of a launch text.
+    """A variable that is set: by the environment (line 0) or by a line of a launch text.
 
     ``spec`` is its row of the table, None for a name that the table does not have.
     """
@@ -70,7 +70,7 @@ def collect(environment: Mapping[str, str], assigned: list[tuple[str, Any]]) -> 
     found: dict[str, Variable] = {}
     for name, value in environment.items():
         if name in rows or name.startswith(PREFIX):
-            found[name] = Variable(name, value[:4096], "env", 0, f"{name}={value}"[:400], rows.get(name))
+            found[name] = Variable(name, value[:4096], ENVIRONMENT, 0, f"{name}={value}"[:400], rows.get(name))
     for name, setting in assigned:
         if (name in rows or name.startswith(PREFIX)) and not is_open(setting.value):
             value = setting.value[:4096]

@@ -23,8 +23,11 @@ from doctor.probes.shell import Command, commands, is_open
 if TYPE_CHECKING:
     from doctor.hosts.base import Host
 
-ENVIRONMENT = "env"
+ENVIRONMENT = "doctor:env"
 """The source of a setting that was found in the environment and not in a text."""
+
+LAUNCH = "doctor:launch_text"
+"""The source of a launch text that has no name of its own."""
 
 MSRUN_DEFAULTS = {
     "worker_num": "8",
@@ -60,7 +63,7 @@ _LAUNCHER = {
 
 
 class Setting(NamedTuple):
-    """A value and where it was written; ``source`` is the name of the text or ``env``, ``text`` the line."""
+    """A value and where it was written; ``source`` is the name of the text or ``ENVIRONMENT``, ``text`` the line."""
 
     value: str
     source: str
@@ -150,9 +153,9 @@ def _texts(host: Host) -> list[tuple[str, str]]:
     found = []
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, str) and item.strip():
-            found.append(("launch", item))
+            found.append((LAUNCH, item))
         elif isinstance(item, dict) and isinstance(item.get("text"), str):
-            found.append((str(item.get("path") or item.get("name") or "launch")[:200], item["text"]))
+            found.append((str(item.get("path") or LAUNCH)[:200], item["text"]))
     return found[:50]
 
 
@@ -258,7 +261,12 @@ def read_launch(host: Host, facts: Mapping[str, Fact | Unknown]) -> list[Fact | 
     found = environment_of(host, facts)
     if isinstance(found, Unknown) and not texts:
         return [Unknown(name, found.why, "give_launch", found.args)]
-    return [Fact(name, settings({} if isinstance(found, Unknown) else found, texts))]
+    value = settings({} if isinstance(found, Unknown) else found, texts)
+    expected = data_of(host.ask("expected"))
+    nodes = expected.get("nodes") if isinstance(expected, dict) else None
+    if isinstance(nodes, int) and nodes > 0:
+        value["nodes"] = nodes
+    return [Fact(name, value)]
 
 
 PROBES = (Probe("launch", "hccl", read_launch, gives=("launch.settings",), needs=("host.env",)),)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 
 from doctor.model import Raw
-from doctor.probes import jsonlines
-from doctor.probes.shell import commands, environment
+from doctor.probes.launch import settings
+from doctor.probes.shell import environment
 
 _TABLE = re.compile(r'"(?:server_list|group_list|rank_list)"\s*:')
-_WHITELIST = re.compile(r'"(?:host_ip|device_id)"\s*:\s*\[')
-_LAUNCH = re.compile(r"\b(?:msrun|msrun_launcher\.sh|mpirun|torchrun|run_distribute\w*\.sh)\b")
-_SHELL_LINE = re.compile(r"(?m)^\s*(?:export|declare -\w+|set -x|unset)\s+\w")
+_START = re.compile(r"\b(?:msrun|msrun_launcher\.sh|mpirun|torchrun|run_distribute\w{0,40}\.sh)(?![\w-])")
+_EVERYWHERE = frozenset(("PATH", "HOME", "LANG", "LANGUAGE", "HOSTTYPE", "CONDA_PREFIX"))
+NAME = "rank_table.json"
+"""What a pasted rank table is called."""
 
 
 def is_rank_table(text: str) -> bool:
@@ -21,33 +21,30 @@ def is_rank_table(text: str) -> bool:
     return text.lstrip("\ufeff \t\r\n")[:1] == "{" and _TABLE.search(text[: 1 << 20]) is not None
 
 
-def from_text(text: str, name: str = "", kind: str = "") -> dict[str, Raw]:
+def from_text(text: str) -> dict[str, Raw]:
     """The raw answers in a text: {} where it is none of the three.
 
-    ``name`` is the name of the file, ``kind`` what the text was taken for (environment, shell, config …), both may be
-    empty. An environment answers ``ask env``, a script or command ``ask launch_text``, a rank table ``file PATH`` and
-    ``ask rank_table_path``.
+    An environment answers ``ask env`` with the variables that matter to a training run, a script or command
+    ``ask launch_text``, a rank table ``file rank_table.json`` and ``ask rank_table_path``.
     """
     if is_rank_table(text):
-        path = name or "rank_table.json"
-        return {
-            f"file {path}": Raw(f"file {path}", "ok", text),
-            "ask rank_table_path": _ask("rank_table_path", {"path": path}),
-        }
-    if name and os.path.basename(name).startswith(("hccl_whitelist", "whitelist")) and _WHITELIST.search(text[:4096]):
-        document = jsonlines.read(text)
-        if document.root is not None:
-            environment_of = {"HCCL_WHITELIST_FILE": name}
-            return {f"file {name}": Raw(f"file {name}", "ok", text), "ask env": _ask("env", environment_of)}
-    found: dict[str, Raw] = {}
-    variables = environment(text)
-    if kind != "environment" and (_LAUNCH.search(text) or kind == "shell" or text.startswith("#!")):
-        started = [c for c in commands(text) if c.words or c.assigned]
-        if started:
-            found["ask launch_text"] = _ask("launch_text", [{"name": name or "launch", "text": text}])
-    elif variables and (kind == "environment" or len(variables) > 2 or _SHELL_LINE.search(text)):
-        found["ask env"] = _ask("env", variables)
-    return found
+        key = f"file {NAME}"
+        return {key: Raw(key, "ok", text), "ask rank_table_path": _ask("rank_table_path", NAME)}
+    head = text[: 1 << 20]
+    if _START.search(head) and settings({}, [("", head)])["starts"]:
+        return {"ask launch_text": _ask("launch_text", text)}
+    variables = environment(head)
+    mattering = {name: value for name, value in variables.items() if _relevant(name)}
+    telling = [name for name in mattering if name not in _EVERYWHERE]
+    if telling and (len(mattering) > 2 or len(variables) == len(mattering)):
+        return {"ask env": _ask("env", mattering)}
+    return {}
+
+
+def _relevant(name: str) -> bool:
+    from doctor.hosts.sensors import ENV_NAMES, ENV_PREFIXES
+
+    return name in ENV_NAMES or name.startswith(ENV_PREFIXES)
 
 
 def _ask(what: str, value: object) -> Raw:

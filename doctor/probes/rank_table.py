@@ -20,7 +20,7 @@ from doctor.probes.jsonlines import Flaw, Node, read
 if TYPE_CHECKING:
     from doctor.hosts.base import Host
 
-LIMIT = 8 << 20
+LIMIT = 4 << 20
 """bytes; a table of 4,096 ranks in its longest form has about 2 MB"""
 
 MIND_CLUSTER = "/user/serverid/devindex/config/hccl.json"
@@ -70,6 +70,7 @@ class RankPod(NamedTuple):
     servers: tuple[str, ...]
     line: int
     lines: dict[str, int]
+    server_lines: tuple[int, ...] = ()
 
 
 class RankTable(NamedTuple):
@@ -105,6 +106,8 @@ class RankFile(NamedTuple):
     readable: bool = True
     """could the text be read as JSON, tolerantly"""
     error: str = ""
+    others: tuple[tuple[str, str, str], ...] = ()
+    """other tables that are named: (path, who names it, hash)"""
 
 
 # --- text → normal form -----------------------------------------------------------------------------------------------
@@ -201,8 +204,10 @@ def _pods(node: Node | None, broken: list[Flaw]) -> tuple[RankPod, ...]:
     pods = []
     for item in _items(node, "super_pod_list", broken, needed=False):
         members = _Members(item)
-        named = [_Members(s).text("server_id") for s in _items(item.value.get("server_list"), "server_list", broken)]
-        pods.append(RankPod(members.text("super_pod_id"), tuple(named), item.line, members.lines))
+        listed = [_Members(one) for one in _items(item.value.get("server_list"), "server_list", broken)]
+        names = tuple(one.text("server_id") for one in listed)
+        lines = tuple(one.lines.get("server_id", one.line) for one in listed)
+        pods.append(RankPod(members.text("super_pod_id"), names, item.line, members.lines, lines))
     return tuple(pods)
 
 
@@ -257,10 +262,14 @@ def parse(text: str, source: str = "") -> tuple[RankTable | None, tuple[Flaw, ..
     document = read(text)
     if document.root is None or not isinstance(document.root.value, dict):
         return None, document.flaws
+    return normal_form(document.root, source, document.gap, digest_of(text)), document.flaws
+
+
+def digest_of(text: str) -> str:
+    """The first 16 digits of what ``sha256sum`` prints for a file of this text."""
     import hashlib
 
-    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-    return normal_form(document.root, source, document.gap, digest), document.flaws
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 # --- where it is ------------------------------------------------------------------------------------------------------
@@ -281,20 +290,20 @@ def _asked(host: Host) -> str:
     return value if isinstance(value, str) else ""
 
 
-def find(host: Host, facts: Mapping[str, Fact | Unknown]) -> tuple[str, str]:
-    """(path, who named it): an explicit path, the launch command, the environment, or the file of mind-cluster."""
-    path = _asked(host)
-    if path:
-        return path, "given"
+def find(host: Host, facts: Mapping[str, Fact | Unknown]) -> list[tuple[str, str]]:
+    """(path, who names it) of every table, the one to judge first: an explicit path, the launch command, variables."""
+    found = [(_asked(host), "given")]
     launch = facts.get("launch.settings")
     if isinstance(launch, Fact):
         options, environment = launch.value["options"], launch.value["env"]
-        if "rank_table_file" in options and options["rank_table_file"].value:
-            return options["rank_table_file"].value, "--rank_table_file"
-        for name in VARIABLES:
-            if name in environment and environment[name].value.strip():
-                return environment[name].value.strip(), name
-    return "", ""
+        if "rank_table_file" in options:
+            found.append((options["rank_table_file"].value, "--rank_table_file"))
+        found += [(environment[name].value.strip(), name) for name in VARIABLES if name in environment]
+    first: dict[str, str] = {}
+    for path, by in found:
+        if path and path not in first:
+            first[path] = by
+    return list(first.items())
 
 
 _REASONS = {"not_recorded": "not_recorded", "timeout": "timeout", "killed": "crashed", "refused": "denied"}
@@ -303,14 +312,15 @@ _REASONS = {"not_recorded": "not_recorded", "timeout": "timeout", "killed": "cra
 def read_rank_table(host: Host, facts: Mapping[str, Fact | Unknown]) -> list[Fact | Unknown]:
     """Facts ``hccl.rank_table_file`` (the file) and ``hccl.rank_table`` (its content in the normal form)."""
     file, table = "hccl.rank_table_file", "hccl.rank_table"
-    path, by = find(host, facts)
-    if not path:
+    named = find(host, facts)
+    if not named:
         raw = host.read(MIND_CLUSTER, LIMIT)
         if raw.state != "ok":
             none: Fact | Unknown = Unknown(file, "no_rank_table", "name_rank_table", applies=False)
             return [none, Unknown(table, "no_rank_table", "name_rank_table", applies=False)]
         path, by = MIND_CLUSTER, "mind-cluster"
     else:
+        path, by = named[0]
         raw = host.read(path, LIMIT)
     if raw.state in _REASONS:
         why = _REASONS[raw.state]
@@ -326,7 +336,9 @@ def read_rank_table(host: Host, facts: Mapping[str, Fact | Unknown]) -> list[Fac
         return [Unknown(name, "too_large", args={"path": path, "limit": LIMIT >> 20}) for name in (file, table)]
     found, flaws = parse(raw.out, path)
     whole = Evidence(path, 0, path)
-    facts_out: list[Fact | Unknown] = [Fact(file, RankFile(path, by, "ok", flaws, found is not None), whole)]
+    others = tuple((p, who, digest_of(r.out)) for p, who in named[1:4] if (r := host.read(p, LIMIT)).state == "ok")
+    seen_file = RankFile(path, by, "ok", flaws, found is not None, "", others)
+    facts_out: list[Fact | Unknown] = [Fact(file, seen_file, whole)]
     if found is None:
         facts_out.append(Unknown(table, "not_json", "repair_json", args={"path": path, "what": path}))
     else:

@@ -1,0 +1,201 @@
+"""The launch: worker numbers, addresses, ports, ways of starting, devices."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from doctor.checks.network import launch as checks
+from doctor.checks.network.devices import device_variables, visible
+from doctor.model import Fact, Unknown, Verdict
+from doctor.probes.launch import settings
+
+NOT_KNOWN = Unknown("x", "not_recorded")
+EIGHT = Fact("npu.table", [{"name": "910B3"}] * 8)
+TWO_NODES = "msrun --worker_num=16 --local_worker_num=8 --master_addr={} --master_port=8118 --node_rank=0 train.py"
+
+
+def launch(text: str = "", **env: str) -> Fact:
+    return Fact("launch.settings", settings(env, [("run.sh", text)] if text else []))
+
+
+def failed(answer) -> bool:
+    found = answer if isinstance(answer, list) else [answer]
+    return any(one.verdict is Verdict.FAIL for one in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "bad"),
+    [
+        ("msrun --worker_num=8 --local_worker_num=8 a.py", False),
+        ("msrun a.py", False),
+        ("msrun --worker_num=4 a.py", True),
+        ("msrun --worker_num=16 --local_worker_num=16 a.py", True),
+        ("msrun --worker_num=16 --local_worker_num=16 --sim_level=1 a.py", False),
+        ("export ASCEND_RT_VISIBLE_DEVICES=0,1\nmsrun --worker_num=4 --local_worker_num=4 a.py", True),
+        ("export ASCEND_RT_VISIBLE_DEVICES=0,1\nmsrun --worker_num=2 --local_worker_num=2 a.py", False),
+        ("msrun --worker_num=$N --local_worker_num=9 a.py", True),
+        ("msrun --worker_num=$N --local_worker_num=$M a.py", False),
+    ],
+)
+def test_local_workers_fit(text, bad):
+    assert failed(checks.worker_numbers(launch(text), EIGHT, NOT_KNOWN)) == bad
+
+
+def net(**more) -> Fact:
+    value = {
+        "interfaces": {"lo": ["127.0.0.1"], "eth0": ["192.0.2.1"]},
+        "up": ["lo", "eth0"],
+        "hostname": "a",
+        "resolves": {},
+        "unresolved": {},
+    }
+    return Fact("host.net", {**value, **more})
+
+
+@pytest.mark.parametrize(
+    ("address", "known", "bad"),
+    [
+        ("192.0.2.1", {}, False),
+        ("127.0.0.1", {}, True),
+        ("localhost", {}, True),
+        ("::1", {}, True),
+        ("node-a", {"resolves": {"node-a": ["127.0.1.1"]}}, True),
+        ("node-a", {"resolves": {"node-a": ["192.0.2.1"]}}, False),
+        ("node-a", {"unresolved": {"node-a": "failed"}}, True),
+        ("node-a", {}, False),
+    ],
+)
+def test_the_master_of_several_nodes_is_no_loopback(address, known, bad):
+    assert failed(checks.master_reachable(launch(TWO_NODES.format(address)), net(**known))) == bad
+
+
+def test_one_node_may_use_loopback():
+    assert not failed(checks.master_reachable(launch("msrun a.py"), net()))
+
+
+@pytest.mark.parametrize(
+    ("text", "listening", "bad"),
+    [
+        ("msrun a.py", [], False),
+        ("msrun a.py", [8118], True),
+        (TWO_NODES.format("192.0.2.1"), [8118], True),
+        (TWO_NODES.format("192.0.2.2"), [8118], False),
+        ("msrun --master_port=80 a.py", [], True),
+        ("msrun --master_port=99999 a.py", [], True),
+        ("msrun --master_port=abc a.py", [], True),
+    ],
+)
+def test_the_port_is_free_on_the_master(text, listening, bad):
+    ports = Fact("host.ports", {"listening": listening, "reserved": "", "range": [32768, 60999]})
+    assert failed(checks.master_port(launch(text), ports, net())) == bad
+
+
+CLUSTER = {"MS_ROLE": "MS_WORKER", "MS_WORKER_NUM": "8", "MS_SCHED_HOST": "192.0.2.1", "MS_SCHED_PORT": "8118"}
+
+
+@pytest.mark.parametrize("name", sorted(CLUSTER))
+def test_a_dynamic_cluster_needs_all_four_variables(name):
+    assert not failed(checks.cluster_variables(launch(**CLUSTER)))
+    assert failed(checks.cluster_variables(launch(**{k: v for k, v in CLUSTER.items() if k != name})))
+
+
+def test_a_script_that_starts_every_role_is_complete():
+    text = (
+        "export MS_WORKER_NUM=2 MS_SCHED_HOST=192.0.2.1 MS_SCHED_PORT=8118\nMS_ROLE=MS_SCHED python a.py &\n"
+        "for i in 0 1; do MS_ROLE=MS_WORKER python a.py & done"
+    )
+    assert not failed(checks.cluster_variables(launch(text)))
+
+
+def test_left_over_variables_are_told_from_those_of_a_job():
+    assert failed(checks.stale_exports(launch(RANK_ID="0", DEVICE_ID="3")))
+    assert not failed(checks.stale_exports(launch(**CLUSTER, RANK_ID="0", DEVICE_ID="3")))
+    assert not failed(checks.stale_exports(launch()))
+
+
+@pytest.mark.parametrize(
+    ("value", "present", "taken", "rest"),
+    [
+        ("0,1,2", 8, [0, 1, 2], ""),
+        ("1, 2,3", 8, [1], " 2,3"),
+        ("1,3,8", 8, [1, 3], "8"),
+        ("1,3,8", None, [1, 3, 8], ""),
+        (" 0,1", 8, [], " 0,1"),
+        ("0,1,", 8, [0, 1], ""),
+        ("0;1", 8, [0], ";1"),
+        ("a", 8, [], "a"),
+        ("0,0", 8, [0], "0"),
+    ],
+)
+def test_visible_devices_are_read_as_the_runtime_reads_them(value, present, taken, rest):
+    assert visible(value, present) == (taken, rest)
+
+
+@pytest.mark.parametrize(
+    ("env", "bad"),
+    [
+        ({}, False),
+        ({"ASCEND_RT_VISIBLE_DEVICES": "0,1,2,3"}, False),
+        ({"ASCEND_RT_VISIBLE_DEVICES": ""}, False),
+        ({"ASCEND_RT_VISIBLE_DEVICES": "0, 1"}, True),
+        ({"ASCEND_RT_VISIBLE_DEVICES": "3,2"}, True),
+        ({"ASCEND_RT_VISIBLE_DEVICES": "7,8"}, True),
+        ({"ASCEND_RT_VISIBLE_DEVICE": "0"}, True),
+        ({"ASCEND_VISIBLE_DEVICES": "0-2,4"}, False),
+        ({"ASCEND_VISIBLE_DEVICES": "npu-1,npu-3"}, False),
+        ({"ASCEND_VISIBLE_DEVICES": "void"}, False),
+        ({"ASCEND_VISIBLE_DEVICES": "0,npu-1"}, True),
+        ({"DEVICE_ID": "7"}, False),
+        ({"DEVICE_ID": "8"}, True),
+        ({"DEVICE_ID": "0,1"}, True),
+        ({"ASCEND_RT_VISIBLE_DEVICES": "4,5", "DEVICE_ID": "4"}, True),
+        ({"ASCEND_RT_VISIBLE_DEVICES": "4,5", "DEVICE_ID": "1"}, False),
+    ],
+)
+def test_device_variables(env, bad):
+    assert failed(device_variables(launch(**env), EIGHT, NOT_KNOWN)) == bad
+
+
+@pytest.mark.parametrize(
+    ("text", "bad"),
+    [
+        (TWO_NODES.format("192.0.2.1"), False),
+        (TWO_NODES.format("192.0.2.1").replace("--node_rank=0 ", ""), True),
+        ("msrun a.py", False),
+    ],
+)
+def test_nodes_have_a_rank(text, bad):
+    assert failed(checks.node_rank_given(launch(text))) == bad
+
+
+NAMES = st.sampled_from(
+    [
+        "RANK_ID",
+        "DEVICE_ID",
+        "MS_ROLE",
+        "MS_WORKER_NUM",
+        "MS_SCHED_PORT",
+        "MS_SCHED_HOST",
+        "RANK_TABLE_FILE",
+        "ASCEND_RT_VISIBLE_DEVICES",
+        "ASCEND_VISIBLE_DEVICES",
+        "MS_NODE_TIMEOUT",
+        "CM_CHIEF_IP",
+    ]
+)
+
+
+@given(st.dictionaries(NAMES, st.text(max_size=12)), st.text(alphabet='msrun -_=0123456789worklcdap$"\n', max_size=80))
+def test_no_launch_raises(env, text):
+    fact = launch("msrun " + text, **env)
+    ports = Fact("host.ports", {"listening": [8118], "reserved": "", "range": None})
+    checks.worker_numbers(fact, EIGHT, NOT_KNOWN)
+    checks.master_reachable(fact, net())
+    checks.master_port(fact, ports, net())
+    checks.cluster_variables(fact)
+    checks.rank_table_start(fact, NOT_KNOWN, NOT_KNOWN, NOT_KNOWN)
+    checks.stale_exports(fact)
+    checks.launcher_arguments(fact)
+    checks.node_rank_given(fact)
+    checks.node_timeout(fact)
+    device_variables(fact, EIGHT, NOT_KNOWN)
