@@ -45,8 +45,9 @@ def container_devices(
 ) -> Answer:
     """Device files inside a container: at least one davinci file and the three that every process opens.
 
-    ``options`` are docker run options for all that is missing, files of the driver too. A container without any of them
-    on a machine whose bus shows chips was started without its NPUs.
+    ``devices`` are the docker run options for what is missing; the mounts of driver files that are missing too stand
+    under their own names, so that none is cut off. A container without any device on a machine whose bus shows chips
+    was started without its NPUs.
     """
     if not container.value["inside"]:
         return not_applicable("not_container")
@@ -57,12 +58,11 @@ def container_devices(
     if not some and not field(pci, "count"):
         return not_applicable("no_npu") if isinstance(pci, Fact) else unknown("not_recorded")
     mounts = _files(files, (servers(launch) or 1) > 1)
-    options = [*(f"--device {path}" for path in missing), *(mount for _, _, mount in mounts)]
     args = {
         "missing": missing,
-        "options": " ".join(options),
-        "paths": [*missing, *(path for _, path, _ in mounts)],
+        "devices": " ".join(f"--device {path}" for path in missing),
         "runtime": container.value["runtime"] or "?",
+        **{name: mount for name, _, mount in mounts},
     }
     return fail(args, *map(_absent, missing), container.evidence)
 
@@ -86,8 +86,7 @@ def driver_mounts(files: Fact, nodes: Fact, container: Fact, launch: Fact | Unkn
     paths = [path for _, path, _ in missing]
     args = {
         "missing": paths,
-        "options": " ".join(mount for _, _, mount in missing),
-        "paths": paths,
         "runtime": container.value["runtime"] or "?",
+        **{name: mount for name, _, mount in missing},
     }
     return fail(args, *map(_absent, paths[:4]), container.evidence, severity=None if "lib64" in names else "warning")

@@ -100,19 +100,23 @@ def field_evidence(fact: Fact | Unknown) -> Evidence | None:
     return fact.evidence if isinstance(fact, Fact) else None
 
 
-def modules_loaded(modules: Fact, pci: Fact | Unknown, nodes: Fact | Unknown, container: Fact | Unknown) -> Answer:
+def modules_loaded(
+    modules: Fact | Unknown, pci: Fact | Unknown, nodes: Fact | Unknown, container: Fact | Unknown
+) -> Answer:
     """Whether the kernel has the driver. Older closed drivers may have other names: a manager device proves it too."""
     if inside_container(container):
         return not_applicable("in_container")
     here = npu_here(pci, nodes)
     if not here:
         return not_applicable("no_npu") if here is False else unknown("not_recorded")
+    if isinstance(modules, Unknown):
+        return unknown(modules.why, modules.how, **modules.args)
     if "drv_pcie_host" in modules.value["loaded"] or field(nodes, "manager"):
         return passed({"count": len(modules.value["loaded"])}, modules.evidence)
     return fail({"loaded": modules.value["loaded"]}, modules.evidence, _absent("/dev/davinci_manager"))
 
 
-def built_for_kernel(modules: Fact, system: Fact, pci: Fact | Unknown, nodes: Fact | Unknown,
+def built_for_kernel(modules: Fact | Unknown, system: Fact, pci: Fact | Unknown, nodes: Fact | Unknown,
                      container: Fact | Unknown) -> Answer:  # fmt: skip
     """Whether the driver's module files belong to the running kernel; after an upgrade of the kernel without DKMS they
     stay with the old one."""
@@ -121,6 +125,8 @@ def built_for_kernel(modules: Fact, system: Fact, pci: Fact | Unknown, nodes: Fa
     here = npu_here(pci, nodes)
     if not here:
         return not_applicable("no_npu") if here is False else unknown("not_recorded")
+    if isinstance(modules, Unknown):
+        return unknown(modules.why, modules.how, **modules.args)
     kernel, built = system.value["kernel"], modules.value["built_for"]
     args = {"kernel": kernel, "built": built}
     if "drv_pcie_host" in modules.value["loaded"] or (kernel and kernel in built):
