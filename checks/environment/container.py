@@ -32,7 +32,7 @@ def _files(files: Fact | Unknown, several: bool) -> list[tuple[str, str, str]]:
 
 
 def _missing_devices(nodes: Fact) -> list[str]:
-    missing = [path for key, path in DEVICES if not nodes.value[key]]
+    missing = [path for key, path in DEVICES if not nodes.value[key] and key not in nodes.value["unasked"]]
     return ([] if nodes.value["devices"] else ["/dev/davinci0"]) + missing
 
 

@@ -16,6 +16,10 @@ def _absent(path: str) -> Evidence:
     return Evidence(f"ls -l {path}", 0, "No such file or directory")
 
 
+def _device(row: dict[str, Any] | None) -> bool:
+    return row is not None and row["kind"] in ("char", "")
+
+
 def chips_on_bus(pci: Fact | Unknown) -> int:
     """Chips that the PCI bus shows; a function with two of them counts twice."""
     return sum(2 if row.get("subsystem") == TWO_IN_ONE else 1 for row in field(pci, "devices") or [])
@@ -34,7 +38,8 @@ def device_files(nodes: Fact, pci: Fact | Unknown, container: Fact | Unknown) ->
         return not_applicable("no_npu") if here is False else unknown("not_recorded")
     if nodes.value["soc"]:
         return passed({"count": len(nodes.value["devices"])}, nodes.evidence)
-    missing = [path for key, path in NEEDED if not nodes.value[key] or nodes.value[key]["kind"] not in ("char", "")]
+    unasked = nodes.value["unasked"]
+    missing = [path for key, path in NEEDED if key not in unasked and not _device(nodes.value[key])]
     have, want = len(nodes.value["devices"]), chips_on_bus(pci)
     if not have:
         missing.insert(0, "/dev/davinci0")

@@ -13,16 +13,21 @@ ROOM = 256
 LEAST_MEMLOCK = 64 << 10
 
 
-def _pair(limits: Fact, name: str) -> tuple[int, int] | None:
+def _pair(limits: Fact, name: str) -> tuple[int, int | None] | None:
+    """(soft, hard), -1 without a limit; the hard one is None where a paste does not tell it."""
     pair = limits.value[name]
     return (pair[0], pair[1]) if pair else None
 
 
-def _word(value: int) -> str:
-    return "unlimited" if value < 0 else str(value)
+def _word(value: int | None) -> str:
+    return "?" if value is None else "unlimited" if value < 0 else str(value)
 
 
-def _seen(option: str, soft: int, hard: int) -> Evidence:
+def _memory(value: int | None) -> str:
+    return size(value) if value is None or value >= 0 else "unlimited"
+
+
+def _seen(option: str, soft: int, hard: int | None) -> Evidence:
     return Evidence(f"ulimit -{option}", 0, f"soft {_word(soft)}, hard {_word(hard)}")
 
 
@@ -68,7 +73,7 @@ def locked_memory(limits: Fact) -> Answer:
     if pair is None:
         return unknown("not_understood")
     soft, hard = pair
-    args = {"soft": size(soft) if soft >= 0 else "unlimited", "hard": size(hard) if hard >= 0 else "unlimited"}
+    args = {"soft": _memory(soft), "hard": _memory(hard)}
     seen = Evidence("ulimit -l", 0, f"soft {args['soft']}, hard {args['hard']}")
     return fail(args, seen) if 0 <= soft < LEAST_MEMLOCK else passed(args, seen)
 

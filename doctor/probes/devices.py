@@ -185,17 +185,18 @@ NODE_PATTERNS = ("/dev/davinci*", "/dev/devmm_svm*", "/dev/hisi_hdc*", "/dev/svm
 
 
 def read_nodes(host: Host, facts: Facts) -> list[Fact | Unknown]:
-    """npu.nodes {"devices": [{"number", "path", "mode", "user", "group", "use"}], "manager", "svm", "hdc", "soc"}.
+    """npu.nodes {"devices": [{"number", "path", "mode", "user", "group", "use"}], "manager", "svm", "hdc", "soc",
+    "unasked"}.
 
     ``use`` says whether this user may open it (None: not known). ``soc`` are the files of small boards, which have no
-    manager of the other kind.
+    manager of the other kind. ``unasked`` names manager, svm, hdc that nobody looked for (a paste of ls).
     """
     raws = [host.look(pattern) for pattern in NODE_PATTERNS]
     if not any(raw.state == "ok" for raw in raws):
         return [unread("npu.nodes", raws[0])]
     system = facts.get("host.system")
     user = system.value if isinstance(system, Fact) and isinstance(system.value, Mapping) else {}
-    value: dict[str, Any] = {"devices": [], "manager": None, "svm": None, "hdc": None, "soc": []}
+    value: dict[str, Any] = {"devices": [], "manager": None, "svm": None, "hdc": None, "soc": [], "unasked": []}
     evidence = None
     done = set()
     for raw in raws:
@@ -221,6 +222,12 @@ def read_nodes(host: Host, facts: Facts) -> list[Fact | Unknown]:
             else:
                 continue
             evidence = evidence or Evidence(f"ls -l {raw.key.partition(' ')[2]}", row["line"], row["text"])
+    asked = {raw.key.partition(" ")[2] for raw in raws if raw.state == "ok"}
+    value["unasked"] = [
+        key
+        for key, pattern in (("manager", "/dev/davinci*"), ("svm", "/dev/devmm_svm*"), ("hdc", "/dev/hisi_hdc*"))
+        if not value[key] and pattern not in asked
+    ]
     value["devices"].sort(key=lambda row: int(row["number"]))
     return [Fact("npu.nodes", value, evidence or Evidence("ls -l /dev/davinci*", 0, "No such file or directory"))]
 
@@ -332,14 +339,16 @@ def _install_line(raw: Raw, info: Mapping[str, str] | None) -> Evidence:
 
 
 def read_tools(host: Host, _: Facts) -> list[Fact | Unknown]:
-    """host.tools {"lspci", "lscpu", "npu-smi": state of the answer}: what core binding of msrun asks."""
+    """host.tools {"lspci", "lscpu": state of the answer}: what core binding of msrun asks."""
     states: dict[str, str] = {}
     for name, command in (
         ("lspci", ("lspci", "-D", "-n", "-d", "19e5:")),
+        ("lspci", ("lspci", "-d", "19e5:")),
+        ("lspci", ("lspci",)),
         ("lscpu", ("lscpu",)),
-        ("npu-smi", ("npu-smi", "-v")),
     ):
-        states[name] = host.run(*command).state
+        if states.get(name) in (None, "missing", "not_recorded"):
+            states[name] = host.run(*command).state
     if all(state == "not_recorded" for state in states.values()):
         return [Unknown("host.tools", "not_recorded")]
     return [Fact("host.tools", states, Evidence("command -v " + " ".join(states), 0, str(states)))]

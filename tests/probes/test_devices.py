@@ -175,4 +175,4 @@ def test_files_of_a_driver_elsewhere_and_a_folder_made_by_a_broken_mount():
 def test_tools_of_core_binding():
     found = facts({"run lscpu": "Architecture: aarch64"})["host.tools"]
     assert isinstance(found, Fact)
-    assert found.value == {"lspci": "missing", "lscpu": "ok", "npu-smi": "missing"}
+    assert found.value == {"lspci": "missing", "lscpu": "ok"}
