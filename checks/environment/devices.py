@@ -8,8 +8,6 @@ from doctor.checks.environment.common import field, inside_container, npu_here
 from doctor.model import Answer, Evidence, Fact, Unknown, fail, not_applicable, passed, unknown
 
 NEEDED = (("manager", "/dev/davinci_manager"), ("svm", "/dev/devmm_svm"), ("hdc", "/dev/hisi_hdc"))
-TWO_IN_ONE = "0110"
-"""Subsystem device of a card whose one PCI function has two chips (hicann/driver host_sys_init.sh)."""
 
 
 def _absent(path: str) -> Evidence:
@@ -20,19 +18,12 @@ def _device(row: dict[str, Any] | None) -> bool:
     return row is not None and row["kind"] in ("char", "")
 
 
-def chips_on_bus(pci: Fact | Unknown) -> int:
-    """Chips that the PCI bus shows; a function with two of them counts twice."""
-    return sum(2 if row.get("subsystem") == TWO_IN_ONE else 1 for row in field(pci, "devices") or [])
-
-
 def device_files(nodes: Fact, pci: Fact | Unknown, container: Fact | Unknown) -> Answer:
-    """Device files on a host: manager, shared memory and HDC, and one davinci file for each chip of the PCI bus.
+    """Device files: manager, shared memory and HDC, and on a host one davinci file for each chip of the PCI bus.
 
-    Fewer davinci files than chips is a warning, since the driver may need minutes after the start of the machine.
-    Inside a container the rule of its devices judges instead.
+    Fewer davinci files than chips is a warning, since the driver may need minutes after the start of the machine. A
+    container may have been given only some of them.
     """
-    if inside_container(container):
-        return not_applicable("in_container")
     here = npu_here(pci, nodes)
     if not here:
         return not_applicable("no_npu") if here is False else unknown("not_recorded")
@@ -40,15 +31,15 @@ def device_files(nodes: Fact, pci: Fact | Unknown, container: Fact | Unknown) ->
         return passed({"count": len(nodes.value["devices"])}, nodes.evidence)
     unasked = nodes.value["unasked"]
     missing = [path for key, path in NEEDED if key not in unasked and not _device(nodes.value[key])]
-    have, want = len(nodes.value["devices"]), chips_on_bus(pci)
+    have, want = len(nodes.value["devices"]), field(pci, "count") or 0
     if not have:
         missing.insert(0, "/dev/davinci0")
     args = {"missing": missing, "have": have, "want": want or "?"}
+    seen = pci.evidence if isinstance(pci, Fact) else None
     if missing:
-        return fail(args, *map(_absent, missing), pci.evidence if isinstance(pci, Fact) else None)
-    if have < want:
-        args["missing"] = ["/dev/davinci*"]
-        return fail(args, nodes.evidence, pci.evidence if isinstance(pci, Fact) else None, severity="warning")
+        return fail(args, *map(_absent, missing), seen)
+    if have < want and not inside_container(container):
+        return fail({**args, "missing": ["/dev/davinci*"]}, nodes.evidence, seen, severity="warning")
     return passed({"count": have}, nodes.evidence)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from doctor.checks.environment.common import field, npu_here, size
+from doctor.checks.environment.common import GIB, field, npu_here, size
 from doctor.model import Answer, Evidence, Fact, Unknown, fail, passed, unknown
 
 FEW_FILES = 4096
@@ -90,7 +90,9 @@ def core_files(limits: Fact, disks: Fact | Unknown, memory: Fact | Unknown) -> A
     rows = disks.value if isinstance(disks, Fact) else []
     folder = next((row for row in rows if row["use"] == "cwd" and row["available"] is not None), None)
     total = field(memory, "total")
-    if soft < 0 and not pattern.startswith(("|", "/")) and folder and total and folder["available"] < total:
+    # what has no room at all is told by the rule of the disks
+    room = folder["available"] if folder else 0
+    if soft < 0 and not pattern.startswith(("|", "/")) and folder and total and 10 * GIB <= room < total:
         args |= {"path": folder["path"], "available": size(folder["available"]), "total": size(total)}
         return fail(args, _seen("c", soft, hard), Evidence(f"df {folder['path']}", 0, size(folder["available"])))
     return passed(args, _seen("c", soft, hard))
