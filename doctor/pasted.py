@@ -43,12 +43,18 @@ def readers() -> Iterator[object]:
 
 
 def answers(pieces: Iterable[tuple[str, Piece]]) -> tuple[dict[str, Raw], dict[str, Origin]]:
-    """Answers by key, and where each stands; of two answers to one question the first counts."""
+    """Answers by key, and where each stands; of two answers to one question the first counts.
+
+    A reader with ``WHOLE`` gets neighbouring pieces as one text: tables of ordinary tools are no kind of their own and
+    may have been cut.
+    """
     raws: dict[str, Raw] = {}
     origins: dict[str, Origin] = {}
     modules = list(readers())
-    for name, piece in pieces:
-        for module in modules:
+    apart = list(pieces)
+    whole = joined(apart)
+    for module in modules:
+        for name, piece in whole if getattr(module, "WHOLE", False) else apart:
             found: dict[str, str | Raw] = module.from_text(piece.text)  # type: ignore[attr-defined]
             for key, answer in found.items():
                 if key in raws:
@@ -58,6 +64,19 @@ def answers(pieces: Iterable[tuple[str, Piece]]) -> tuple[dict[str, Raw], dict[s
                 at = piece.text.find(raw.text.split("\n", 1)[0]) if raw.text else 0
                 origins[key] = Origin(name, piece.first_line + piece.text.count("\n", 0, max(at, 0)))
     return raws, origins
+
+
+def joined(pieces: Iterable[tuple[str, Piece]]) -> list[tuple[str, Piece]]:
+    """Pieces of one input that follow each other without a gap, as one."""
+    found: list[tuple[str, Piece]] = []
+    for name, piece in pieces:
+        if found:
+            before, last = found[-1]
+            if before == name and last.first_line + last.text.count("\n") == piece.first_line:
+                found[-1] = name, last._replace(text=last.text + piece.text)
+                continue
+        found.append((name, piece))
+    return found
 
 
 def judge(base: RuleBase, pieces: Sequence[tuple[str, Piece]]) -> Judged:

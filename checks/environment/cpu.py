@@ -55,7 +55,7 @@ def huge_pages(thp: Fact, pci: Fact | Unknown, nodes: Fact | Unknown) -> Answer:
 
 
 def binding_tools(tools: Fact, pci: Fact | Unknown, nodes: Fact | Unknown) -> Answer:
-    """Tools that msrun --bind_core calls: npu-smi, lspci, lscpu."""
+    """Tools that msrun --bind_core calls: lspci and lscpu; npu-smi, which it needs too, has its own rule."""
     here = npu_here(pci, nodes)
     if not here:
         return not_applicable("no_npu") if here is False else unknown("not_recorded")

@@ -8,42 +8,38 @@ from doctor.checks.environment.common import field, inside_container, npu_here
 from doctor.model import Answer, Evidence, Fact, Unknown, fail, not_applicable, passed, unknown
 
 NEEDED = (("manager", "/dev/davinci_manager"), ("svm", "/dev/devmm_svm"), ("hdc", "/dev/hisi_hdc"))
-TWO_IN_ONE = "0110"
-"""Subsystem device of a card whose one PCI function has two chips (hicann/driver host_sys_init.sh)."""
 
 
 def _absent(path: str) -> Evidence:
     return Evidence(f"ls -l {path}", 0, "No such file or directory")
 
 
-def chips_on_bus(pci: Fact | Unknown) -> int:
-    """Chips that the PCI bus shows; a function with two of them counts twice."""
-    return sum(2 if row.get("subsystem") == TWO_IN_ONE else 1 for row in field(pci, "devices") or [])
+def _device(row: dict[str, Any] | None) -> bool:
+    return row is not None and row["kind"] in ("char", "")
 
 
 def device_files(nodes: Fact, pci: Fact | Unknown, container: Fact | Unknown) -> Answer:
-    """Device files on a host: manager, shared memory and HDC, and one davinci file for each chip of the PCI bus.
+    """Device files: manager, shared memory and HDC, and on a host one davinci file for each chip of the PCI bus.
 
-    Fewer davinci files than chips is a warning, since the driver may need minutes after the start of the machine.
-    Inside a container the rule of its devices judges instead.
+    Fewer davinci files than chips is a warning, since the driver may need minutes after the start of the machine. A
+    container may have been given only some of them.
     """
-    if inside_container(container):
-        return not_applicable("in_container")
     here = npu_here(pci, nodes)
     if not here:
         return not_applicable("no_npu") if here is False else unknown("not_recorded")
     if nodes.value["soc"]:
         return passed({"count": len(nodes.value["devices"])}, nodes.evidence)
-    missing = [path for key, path in NEEDED if not nodes.value[key] or nodes.value[key]["kind"] not in ("char", "")]
-    have, want = len(nodes.value["devices"]), chips_on_bus(pci)
+    unasked = nodes.value["unasked"]
+    missing = [path for key, path in NEEDED if key not in unasked and not _device(nodes.value[key])]
+    have, want = len(nodes.value["devices"]), field(pci, "count") or 0
     if not have:
         missing.insert(0, "/dev/davinci0")
     args = {"missing": missing, "have": have, "want": want or "?"}
+    seen = pci.evidence if isinstance(pci, Fact) else None
     if missing:
-        return fail(args, *map(_absent, missing), pci.evidence if isinstance(pci, Fact) else None)
-    if have < want:
-        args["missing"] = ["/dev/davinci*"]
-        return fail(args, nodes.evidence, pci.evidence if isinstance(pci, Fact) else None, severity="warning")
+        return fail(args, *map(_absent, missing), seen)
+    if have < want and not inside_container(container):
+        return fail({**args, "missing": ["/dev/davinci*"]}, nodes.evidence, seen, severity="warning")
     return passed({"count": have}, nodes.evidence)
 
 
@@ -100,19 +96,23 @@ def field_evidence(fact: Fact | Unknown) -> Evidence | None:
     return fact.evidence if isinstance(fact, Fact) else None
 
 
-def modules_loaded(modules: Fact, pci: Fact | Unknown, nodes: Fact | Unknown, container: Fact | Unknown) -> Answer:
+def modules_loaded(
+    modules: Fact | Unknown, pci: Fact | Unknown, nodes: Fact | Unknown, container: Fact | Unknown
+) -> Answer:
     """Whether the kernel has the driver. Older closed drivers may have other names: a manager device proves it too."""
     if inside_container(container):
         return not_applicable("in_container")
     here = npu_here(pci, nodes)
     if not here:
         return not_applicable("no_npu") if here is False else unknown("not_recorded")
+    if isinstance(modules, Unknown):
+        return unknown(modules.why, modules.how, **modules.args)
     if "drv_pcie_host" in modules.value["loaded"] or field(nodes, "manager"):
         return passed({"count": len(modules.value["loaded"])}, modules.evidence)
     return fail({"loaded": modules.value["loaded"]}, modules.evidence, _absent("/dev/davinci_manager"))
 
 
-def built_for_kernel(modules: Fact, system: Fact, pci: Fact | Unknown, nodes: Fact | Unknown,
+def built_for_kernel(modules: Fact | Unknown, system: Fact, pci: Fact | Unknown, nodes: Fact | Unknown,
                      container: Fact | Unknown) -> Answer:  # fmt: skip
     """Whether the driver's module files belong to the running kernel; after an upgrade of the kernel without DKMS they
     stay with the old one."""
@@ -121,6 +121,8 @@ def built_for_kernel(modules: Fact, system: Fact, pci: Fact | Unknown, nodes: Fa
     here = npu_here(pci, nodes)
     if not here:
         return not_applicable("no_npu") if here is False else unknown("not_recorded")
+    if isinstance(modules, Unknown):
+        return unknown(modules.why, modules.how, **modules.args)
     kernel, built = system.value["kernel"], modules.value["built_for"]
     args = {"kernel": kernel, "built": built}
     if "drv_pcie_host" in modules.value["loaded"] or (kernel and kernel in built):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from doctor.checks.environment.common import field, npu_here, size
+from doctor.checks.environment.common import GIB, field, npu_here, size
 from doctor.model import Answer, Evidence, Fact, Unknown, fail, passed, unknown
 
 FEW_FILES = 4096
@@ -13,16 +13,21 @@ ROOM = 256
 LEAST_MEMLOCK = 64 << 10
 
 
-def _pair(limits: Fact, name: str) -> tuple[int, int] | None:
+def _pair(limits: Fact, name: str) -> tuple[int, int | None] | None:
+    """(soft, hard), -1 without a limit; the hard one is None where a paste does not tell it."""
     pair = limits.value[name]
     return (pair[0], pair[1]) if pair else None
 
 
-def _word(value: int) -> str:
-    return "unlimited" if value < 0 else str(value)
+def _word(value: int | None) -> str:
+    return "?" if value is None else "unlimited" if value < 0 else str(value)
 
 
-def _seen(option: str, soft: int, hard: int) -> Evidence:
+def _memory(value: int | None) -> str:
+    return size(value) if value is None or value >= 0 else "unlimited"
+
+
+def _seen(option: str, soft: int, hard: int | None) -> Evidence:
     return Evidence(f"ulimit -{option}", 0, f"soft {_word(soft)}, hard {_word(hard)}")
 
 
@@ -68,7 +73,7 @@ def locked_memory(limits: Fact) -> Answer:
     if pair is None:
         return unknown("not_understood")
     soft, hard = pair
-    args = {"soft": size(soft) if soft >= 0 else "unlimited", "hard": size(hard) if hard >= 0 else "unlimited"}
+    args = {"soft": _memory(soft), "hard": _memory(hard)}
     seen = Evidence("ulimit -l", 0, f"soft {args['soft']}, hard {args['hard']}")
     return fail(args, seen) if 0 <= soft < LEAST_MEMLOCK else passed(args, seen)
 
@@ -85,7 +90,9 @@ def core_files(limits: Fact, disks: Fact | Unknown, memory: Fact | Unknown) -> A
     rows = disks.value if isinstance(disks, Fact) else []
     folder = next((row for row in rows if row["use"] == "cwd" and row["available"] is not None), None)
     total = field(memory, "total")
-    if soft < 0 and not pattern.startswith(("|", "/")) and folder and total and folder["available"] < total:
+    # what has no room at all is told by the rule of the disks
+    room = folder["available"] if folder else 0
+    if soft < 0 and not pattern.startswith(("|", "/")) and folder and total and 10 * GIB <= room < total:
         args |= {"path": folder["path"], "available": size(folder["available"]), "total": size(total)}
         return fail(args, _seen("c", soft, hard), Evidence(f"df {folder['path']}", 0, size(folder["available"])))
     return passed(args, _seen("c", soft, hard))

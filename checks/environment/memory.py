@@ -7,7 +7,7 @@ from doctor.model import Answer, Evidence, Fact, Unknown, fail, not_applicable, 
 
 IMPORT = GIB
 """Below this not even one process starts: importing MindSpore takes 0.5 GB (measured, 2.10.0 on CPU)."""
-SHARE, ENOUGH = 0.05, 16 * GIB
+SHARE, ENOUGH = 0.1, 16 * GIB
 DOCKER_SHM = 64 * MIB
 SMALL_SHM = GIB
 
@@ -15,7 +15,7 @@ SMALL_SHM = GIB
 def free_memory(memory: Fact) -> Answer:
     """Memory that a new process may take: what the kernel calls available, or less where the cgroup has a limit.
 
-    Warning below 1 GiB. Advice below 5 % of all and 16 GiB, for which there is no source but experience.
+    Warning below 1 GiB. Advice below a tenth of all and 16 GiB, for which there is no source but experience.
     """
     available, total = memory.value["available"], memory.value["total"]
     limit, used = memory.value["cgroup_limit"], memory.value["cgroup_used"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
-from doctor.checks.environment.common import servers
+from doctor.checks.environment.common import npu_here, servers
 from doctor.model import Answer, Fact, Unknown, fail, not_applicable, passed, unknown
 
 
@@ -15,11 +15,11 @@ def _loopback(address: str) -> bool:
         return False
 
 
-def host_name(net: Fact, launch: Fact | Unknown) -> Answer:
+def host_name(net: Fact, launch: Fact | Unknown, pci: Fact | Unknown, nodes_here: Fact | Unknown) -> Answer:
     """Whether the own name leads to an address that other servers can reach.
 
-    For one server a loopback address does no harm. Debian writes 127.0.1.1 into /etc/hosts, so it is an advice while
-    the number of servers is not known.
+    For one server a loopback address does no harm, nor on a machine without an NPU (Debian writes 127.0.1.1 into
+    /etc/hosts). While the number of servers is not known it is an advice.
     """
     nodes = servers(launch)
     if nodes == 1:
@@ -32,7 +32,7 @@ def host_name(net: Fact, launch: Fact | Unknown) -> Answer:
     severity = "warning" if nodes else "advice"
     if found:
         args = {"name": name, "addresses": found}
-        good = any(not _loopback(address) for address in found)
+        good = any(not _loopback(address) for address in found) or (nodes is None and not npu_here(pci, nodes_here))
         return passed(args, net.evidence) if good else fail(args, net.evidence, severity=severity)
     if state:
         return fail({"name": name, "addresses": state}, net.evidence, severity=severity)

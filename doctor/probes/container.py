@@ -79,6 +79,9 @@ def read_container(host: Host, _: Facts) -> list[Fact | Unknown]:
             break
     env = data_of(host.ask("env"))
     env = env if isinstance(env, dict) else {}
+    told = env.get("container")
+    if isinstance(told, str) and re.fullmatch(r"[a-z][a-z0-9-]{1,30}", told):
+        signs.append(("lxc" if told.startswith("lxc") else told, Evidence("env", 0, f"container={told}")))
     kubernetes = bool(env.get("KUBERNETES_SERVICE_HOST"))
     if kubernetes:
         signs.append(("kubernetes", Evidence("env", 0, "KUBERNETES_SERVICE_HOST")))
@@ -86,8 +89,10 @@ def read_container(host: Host, _: Facts) -> list[Fact | Unknown]:
     mounts = parse_mountinfo(mountinfo.out)
     for number, line in enumerate(mountinfo.out.splitlines(), 1):
         words = line.split()
-        if len(words) > 4 and words[4] in ("/etc/hostname", "/etc/resolv.conf", "/etc/hosts"):
-            found = _OWN_FILE.search(words[3])
+        # layers of the root and files that the runtime writes for the container lie in the runtime's own folder
+        root = len(words) > 4 and words[4] == "/" and " - overlay " in line
+        if root or (len(words) > 4 and words[4] in ("/etc/hostname", "/etc/resolv.conf", "/etc/hosts")):
+            found = _OWN_FILE.search(line if root else words[3])
             if found:
                 kind = {"containers": "podman", "kubelet": "kubernetes"}.get(found.group(1), found.group(1))
                 signs.append((kind, Evidence("/proc/self/mountinfo", number, line[:300])))

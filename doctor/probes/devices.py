@@ -181,21 +181,29 @@ def may_use(row: Mapping[str, Any], user: Mapping[str, Any]) -> bool | None:
     return row["group"] in user["groups"] and int(mode[1]) & needed == needed
 
 
-NODE_PATTERNS = ("/dev/davinci*", "/dev/devmm_svm*", "/dev/hisi_hdc*", "/dev/svm0", "/dev/ts_aisle")
+NODE_PATTERNS = (
+    "/dev/davinci*",
+    "/dev/davinci_manager",
+    "/dev/devmm_svm",
+    "/dev/hisi_hdc",
+    "/dev/svm0",
+    "/dev/ts_aisle",
+)
 
 
 def read_nodes(host: Host, facts: Facts) -> list[Fact | Unknown]:
-    """npu.nodes {"devices": [{"number", "path", "mode", "user", "group", "use"}], "manager", "svm", "hdc", "soc"}.
+    """npu.nodes {"devices": [{"number", "path", "mode", "user", "group", "use"}], "manager", "svm", "hdc", "soc",
+    "unasked"}.
 
     ``use`` says whether this user may open it (None: not known). ``soc`` are the files of small boards, which have no
-    manager of the other kind.
+    manager of the other kind. ``unasked`` names manager, svm, hdc that nobody looked for (a paste of ls).
     """
     raws = [host.look(pattern) for pattern in NODE_PATTERNS]
     if not any(raw.state == "ok" for raw in raws):
         return [unread("npu.nodes", raws[0])]
     system = facts.get("host.system")
     user = system.value if isinstance(system, Fact) and isinstance(system.value, Mapping) else {}
-    value: dict[str, Any] = {"devices": [], "manager": None, "svm": None, "hdc": None, "soc": []}
+    value: dict[str, Any] = {"devices": [], "manager": None, "svm": None, "hdc": None, "soc": [], "unasked": []}
     evidence = None
     done = set()
     for raw in raws:
@@ -221,6 +229,12 @@ def read_nodes(host: Host, facts: Facts) -> list[Fact | Unknown]:
             else:
                 continue
             evidence = evidence or Evidence(f"ls -l {raw.key.partition(' ')[2]}", row["line"], row["text"])
+    asked = {raw.key.partition(" ")[2] for raw in raws if raw.state == "ok"}
+    value["unasked"] = [
+        key
+        for key, pattern in (("manager", "/dev/davinci*"), ("svm", "/dev/devmm_svm"), ("hdc", "/dev/hisi_hdc"))
+        if not value[key] and pattern not in asked
+    ]
     value["devices"].sort(key=lambda row: int(row["number"]))
     return [Fact("npu.nodes", value, evidence or Evidence("ls -l /dev/davinci*", 0, "No such file or directory"))]
 
@@ -290,33 +304,34 @@ def read_driver_files(host: Host, _: Facts) -> list[Fact | Unknown]:
     root = (info or {}).get("Driver_Install_Path_Param", "")
     root = root.rstrip("/") if re.fullmatch(r"(?:/[\w.+-]{1,64}){1,8}/?", root) else DRIVER
     places = {
-        "dcmi": ("/usr/local/dcmi/libdcmi.so",),
+        "dcmi": ("/usr/local/dcmi", "/usr/local/dcmi/libdcmi.so"),
         "npu_smi": ("/usr/local/sbin/npu-smi", "/usr/local/bin/npu-smi"),
-        "lib64": (f"{root}/driver/lib64/*",),
-        "version": (f"{root}/driver/version.info",),
-        "hccn_conf": ("/etc/hccn.conf",),
+        "lib64": (f"{root}/driver/lib64",),
         "hccn_tool": (f"{root}/driver/tools/hccn_tool",),
     }
     files: dict[str, str | None] = {}
     kinds: dict[str, str] = {}
     answered = raw.state in ("ok", "missing", "denied")
-    for name, patterns in places.items():
-        for pattern in patterns:
-            rows = data_of(host.look(pattern))
+    for name, paths in places.items():
+        for path in paths:
+            rows = data_of(host.look(path))
             if not isinstance(rows, list):
                 continue
             answered = True
             files.setdefault(name, None)
             if rows and isinstance(rows[0], dict):
-                files[name] = pattern.removesuffix("/*")
                 kinds[name] = str(rows[0].get("kind", ""))
-                break
+                # a mount of a tool whose source was missing becomes a folder: it is not the tool
+                if name in ("dcmi", "lib64") or kinds[name] != "dir":
+                    files[name] = path
+                    break
+    for name, path in (("version", f"{root}/driver/version.info"), ("hccn_conf", "/etc/hccn.conf")):
+        state = host.read(path, 1 << 16).state
+        if state in ("ok", "denied", "missing", "failed"):
+            answered = True
+            files[name] = path if state in ("ok", "denied") else None
     if not answered:
         return [unread("npu.driver_files", raw)]
-    # a mount whose source was missing becomes a folder: it is not the file
-    for name in ("npu_smi", "version", "hccn_conf", "hccn_tool", "dcmi"):
-        if kinds.get(name) == "dir":
-            files[name] = None
     value = {"info": info, "info_state": raw.state, "root": root, "files": files, "kinds": kinds}
     return [Fact("npu.driver_files", value, _install_line(raw, info))]
 
@@ -332,14 +347,16 @@ def _install_line(raw: Raw, info: Mapping[str, str] | None) -> Evidence:
 
 
 def read_tools(host: Host, _: Facts) -> list[Fact | Unknown]:
-    """host.tools {"lspci", "lscpu", "npu-smi": state of the answer}: what core binding of msrun asks."""
+    """host.tools {"lspci", "lscpu": state of the answer}: what core binding of msrun asks."""
     states: dict[str, str] = {}
     for name, command in (
         ("lspci", ("lspci", "-D", "-n", "-d", "19e5:")),
+        ("lspci", ("lspci", "-d", "19e5:")),
+        ("lspci", ("lspci",)),
         ("lscpu", ("lscpu",)),
-        ("npu-smi", ("npu-smi", "-v")),
     ):
-        states[name] = host.run(*command).state
+        if states.get(name) in (None, "missing", "not_recorded"):
+            states[name] = host.run(*command).state
     if all(state == "not_recorded" for state in states.values()):
         return [Unknown("host.tools", "not_recorded")]
     return [Fact("host.tools", states, Evidence("command -v " + " ".join(states), 0, str(states)))]

@@ -52,6 +52,11 @@ HARMLESS = ("devmm_page_fault_d2h_query_flag", "devmm_svm_device_fault", "ipc_fa
 """Driver errors of a job that was interrupted; they do not affect the next one (hicann/hccl HCCL_OP_EXPANSION_MODE)."""
 
 
+def stamped(line: str) -> bool:
+    """Whether a line begins as the kernel's lines do."""
+    return _STAMP.match(line[:200]) is not None
+
+
 class Event(NamedTuple):
     """One line of the kernel: ``when`` as it is written ("" without a stamp), ``uptime`` seconds since boot."""
 

@@ -147,10 +147,12 @@ def _why(smi: Fact | Unknown, tool: _Tool) -> tuple[str, str, dict[str, Any]]:
 
 
 def _present(facts: Facts) -> bool | None:
-    """Whether the machine shows an NPU by other signs than npu-smi; None is not known."""
-    counts = [_pci(facts), len(_nodes(facts) or ()) or (0 if _nodes(facts) is not None else None)]
-    known = [count for count in counts if count is not None]
-    return bool(max(known)) if known else None
+    """Whether the machine shows an NPU by other signs than npu-smi; None is not known.
+
+    Only the PCI bus can say no: a machine whose driver is not loaded has no device files either."""
+    if _pci(facts) or _nodes(facts):
+        return True
+    return False if _pci(facts) == 0 else None
 
 
 def _pci(facts: Facts) -> int | None:

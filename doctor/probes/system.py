@@ -67,9 +67,11 @@ def _table(of: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any] | None]:
     return read
 
 
-def _pair(value: Any) -> list[int] | None:
-    numbers = _list(_int)(value)
-    return numbers if numbers is not None and len(numbers) == 2 else None
+def _pair(value: Any) -> list[int | None] | None:
+    """[soft, hard]; the hard limit may be unknown."""
+    if not isinstance(value, list) or len(value) != 2 or _int(value[0]) is None:
+        return None
+    return [_int(value[0]), _int(value[1])]
 
 
 Shape = Mapping[str, Callable[[Any], Any]]
@@ -155,7 +157,7 @@ NET: Shape = {
     "unresolved": _table(_str),
     "hosts": _list(_str),
 }
-PORTS: Shape = {"listening": _list(_int), "reserved": _str, "range": _pair}
+PORTS: Shape = {"listening": _list(_int), "reserved": _str, "range": _list(_int)}
 PROCESS: Shape = {
     "pid": _int,
     "ppid": _int,

@@ -42,6 +42,8 @@ def test_mounts_tell_source_target_and_kind():
         ({"file /proc/1/cgroup": "1:name=systemd:/kubepods/besteffort/pod1\n"}, "kubernetes"),
         ({"file /proc/1/cgroup": "0::/../../lxc/web\n"}, "lxc"),
         ({"ask env": '{"KUBERNETES_SERVICE_HOST": "set"}'}, "kubernetes"),
+        ({"ask env": '{"container": "podman"}'}, "podman"),
+        ({"file /proc/self/mountinfo": DOCKER_MOUNTS.splitlines()[0]}, "docker"),
         ({"file /proc/self/mountinfo": DOCKER_MOUNTS, "file /proc/1/cgroup": "0::/\n"}, "docker"),
     ],
 )

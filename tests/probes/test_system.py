@@ -40,7 +40,7 @@ def test_values_of_another_kind_are_none():
     found = facts({"ask memory": '{"total": "12", "available": 5, "swap_total": true, "free": 1e999}'})["host.memory"]
     assert (found.value["total"], found.value["available"]) == (None, 5)
     assert (found.value["swap_total"], found.value["free"]) == (None, None)
-    found = facts({"ask limits": '{"nofile": [1024], "nproc": [1, -1], "core": [0, "x"]}'})["host.limits"].value
+    found = facts({"ask limits": '{"nofile": [1024], "nproc": [1, -1], "core": ["x", 0]}'})["host.limits"].value
     assert (found["nofile"], found["nproc"], found["core"]) == (None, [1, -1], None)
 
 
