@@ -54,7 +54,8 @@ def wrong_arch(wheel: Fact) -> Answer:
 
 def mindformers_incomplete(mindformers: Fact, python: Fact) -> Answer:
     """VER527: mindformers needs hyper-parallel, which is not on PyPI and not installed."""
-    wants = next((r for r in mindformers.value["requires"] if re.match(r"(?i)hyper[-_]parallel", r)), "")
+    needs = [*mindformers.value["requires"], *mindformers.value["missing"]]
+    wants = next((r for r in needs if re.match(r"(?i)hyper[-_]parallel", r)), "")
     args = {"version": mindformers.value["version"], "package": wants or "-"}
     if not wants:
         return passed(args, mindformers.evidence)

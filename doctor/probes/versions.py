@@ -12,7 +12,7 @@ Facts (values are plain data):
 ``ver.python``    what ``ask_python`` answers
 ``ver.mindspore`` {version, package, dir, accepted, accepted_source, accepted_line, needs_opp_kernel, ascend,
                   built_with, requires, requires_python}
-``ver.mindformers`` {version, requires, pin, map, map_source}
+``ver.mindformers`` {version, requires, pin, map, map_source, missing}
 ``ver.wheel``     {file, machine, tag, host, python_tag, system}
 """
 
@@ -534,11 +534,19 @@ def _mindformers(python: Mapping[str, Any], source: str) -> Fact | Unknown:
     value = {
         "version": str(found["version"]), "requires": list(found.get("requires", ())),
         "pin": requirement(found, "mindspore"), "map": own.get("version_map") or {},
-        "map_source": own.get("source", ""),
+        "map_source": own.get("source", ""), "missing": _not_on_pypi(str(found["version"])),
     }  # fmt: skip
     return Fact(
         "ver.mindformers", value, Evidence(source, 0, f"mindformers {value['version']} ({found.get('where', '')})")
     )
+
+
+def _not_on_pypi(mindformers: str) -> list[str]:
+    """What the table says that a mindformers release needs and PyPI does not have."""
+    from doctor import versions
+
+    row = versions.load().mindformers_row(mindformers)
+    return list(row["missing"]) if row else []
 
 
 def _wheel(python: Mapping[str, Any], source: str) -> Fact | Unknown:
