@@ -83,6 +83,8 @@ def mindspore_absent(python: Fact, chain: Fact | Unknown) -> Answer:
     found = next((n for n in _OWNERS if n in _packages(python)), None)
     if found or (python.value.get("mindspore") or {}).get("version"):
         return passed({**args, "package": found or "mindspore"}, python.evidence)
+    if python.value.get("pasted"):
+        return unknown("not_recorded")
     npu = chain.value["npu"] if isinstance(chain, Fact) else False
     proposed = plan(chain) if isinstance(chain, Fact) else {"plan": "-"}
     return fail({**args, **proposed}, python.evidence, severity=None if npu else "advice")

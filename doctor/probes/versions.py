@@ -469,7 +469,11 @@ def read_python(host: Host, facts: Facts) -> list[Fact | Unknown]:
     """``ver.python`` and what its packages say of themselves."""
     raw = host.ask("python")
     value = data_of(raw)
-    if not isinstance(value, dict) or value.get("state", "ok") != "ok" or not value.get("version"):
+    if (
+        not isinstance(value, dict)
+        or value.get("state", "ok") != "ok"
+        or not (value.get("version") or value.get("pasted"))
+    ):
         state = value.get("state") if isinstance(value, dict) else raw.state
         why = {"missing": "no_python", "timeout": "timeout", "not_recorded": "not_recorded", "denied": "denied"}.get(
             str(state), "python_failed"
