@@ -121,6 +121,7 @@ class Judge:
     def __init__(self, table: Table, have: Have) -> None:
         self.table, self.have = table, have
         self._memo: dict[tuple[str, str, str, str], Link] = {}
+        self._pools: dict[tuple[str, str | None], list[str]] = {}
 
     # -------------------------------------------------------------- the links
 
@@ -435,6 +436,12 @@ class Judge:
 
     def candidates(self, part: str, python: str | None = None) -> list[str]:
         """Versions of a part that a proposal may name, oldest first; those of numpy that exist for a Python."""
+        key = (part, python if part == "numpy" else None)
+        if key not in self._pools:
+            self._pools[key] = self._candidates(part, python)
+        return self._pools[key]
+
+    def _candidates(self, part: str, python: str | None) -> list[str]:
         table = self.table
         if part == "cann":
             return [r["release"] for r in table.cann]
@@ -562,12 +569,12 @@ class Judge:
         way = back = 0
         for part in changed:
             known = self.candidates(part)
-            old, new = ordered(self.have.values.get(part)), AscendVersion(str(values[part]))
-            if old is None:
+            old, new = ordered(self.have.values.get(part)), ordered(values[part])
+            if old is None or new is None:
                 way += len(known) - known.index(str(values[part]))  # nothing here yet: the newest that fits
                 continue
             low, high = min(old, new), max(old, new)
-            way += sum(low < AscendVersion(k) <= high for k in known)
+            way += sum(low < (ordered(k) or low) <= high for k in known)
             back += int(new < old)
         return (levels, off, way, back)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +24,7 @@ _PIECE = re.compile(r"\s*(~=|===?|>=|<=|!=|>|<)\s*([0-9][\w.*+-]{0,40})\s*")
 _HEAD = re.compile(r"(\d+)\.(\d+)")
 
 
+@lru_cache(maxsize=4096)
 def ordered(text: str | None) -> AscendVersion | None:
     """The version a text is, None if it is none."""
     try:
@@ -90,12 +92,24 @@ class Table:
         self.mindformers: list[Row] = data["mindformers"]
         self.chips: list[Row] = data["chips"]
         self.packages: dict[str, Any] = data["packages"]
+        self._rows: dict[tuple[str, str | None], Row | None] = {}
 
     def cann_row(self, version: str | None) -> Row | None:
         """The row that speaks for a CANN market number: its release, else the last one before it of the same series.
 
         8.0.RC2.beta1 → 8.0.RC2, 8.5.1 → 8.5.0, 8.3.RC2 → 8.3.RC1, 9.9.0 → None.
         """
+        return self._remembered("cann", version, self._find_cann)
+
+    def _remembered(self, kind: str, version: str | None, find: Callable[[str | None], Row | None]) -> Row | None:
+        key = (kind, version)
+        if key not in self._rows:
+            if len(self._rows) > 4096:
+                self._rows.clear()
+            self._rows[key] = find(version)
+        return self._rows[key]
+
+    def _find_cann(self, version: str | None) -> Row | None:
         have = ordered(version)
         if have is None:
             return None
@@ -104,7 +118,7 @@ class Table:
         if exact:
             return exact[0]
         same = [r for r in self.cann if minor(r["release"]) == minor(stem)]
-        before = [r for r in same if AscendVersion(r["release"]) <= have]
+        before = [r for r in same if (ordered(r["release"]) or have) <= have]
         return max(before, key=lambda r: AscendVersion(r["release"]), default=same[0] if same else None)
 
     def internal(self, version: str | None) -> str:
@@ -121,11 +135,11 @@ class Table:
 
     def mindspore_row(self, version: str | None) -> Row | None:
         """The row of a MindSpore release; 2.7.1.post1 and 2.6.0.dev20250323 are taken for what they are of."""
-        return _release(self.mindspore, version)
+        return self._remembered("mindspore", version, lambda v: _release(self.mindspore, v))
 
     def mindformers_row(self, version: str | None) -> Row | None:
         """The row of a mindformers release."""
-        return _release(self.mindformers, version)
+        return self._remembered("mindformers", version, lambda v: _release(self.mindformers, v))
 
     def chip(self, name: str | None) -> Row | None:
         """The family of a chip as npu-smi or CANN call it (910B3, Ascend910_9391, Ascend910ProB), None if not known.
@@ -149,7 +163,7 @@ class Table:
 def _release(rows: list[Row], version: str | None) -> Row | None:
     stem = re.sub(r"(?i)[.-]?(?:post|dev)\d*$", "", (version or "").split("+", maxsplit=1)[0])
     have = ordered(stem)
-    return next((r for r in rows if have is not None and AscendVersion(r["release"]) == have), None)
+    return next((r for r in rows if have is not None and ordered(r["release"]) == have), None)
 
 
 def path(folder: str | None = None) -> str:

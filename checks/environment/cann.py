@@ -123,9 +123,13 @@ def _same(version: str, install: Mapping[str, Any]) -> bool:
         return True
 
 
-def custom_op_mismatch(mindspore: Fact, cann: Fact) -> Answer:
-    """VER507: MindSpore's bundled operators were built with another CANN than the one in use."""
+def custom_op_mismatch(mindspore: Fact, cann: Fact, chain: Fact | Unknown) -> Answer:
+    """VER507: the bundled operators were built with another CANN than the one in use, though the pair is accepted."""
     use = in_use(cann)
+    if isinstance(chain, Fact) and any(
+        k["id"] == "cann-mindspore" and (k["level"] or 0) > 1 for k in chain.value["links"]
+    ):
+        return not_applicable("said_by", id="VER504")
     if use is None:
         return not_applicable("no_cann")
     built = next(iter(mindspore.value["built_with"].values()), "")
@@ -160,6 +164,8 @@ def te_stale(python: Fact, cann: Fact) -> Answer:
     version = str(te.get("version") or "")
     args = {"path": te.get("dir") or real, "cann": use["version"], "version": version or "?"}
     seen = Evidence("doctor:python", 0, f"te: {args['path']}")
+    if any(real.startswith(root + "/") for root in cann.value["mixed"] if root != use["root"]):
+        return not_applicable("said_by", id="VER515")
     own = (use["root"], *use["names"])
     if real.startswith(own) or str(te.get("dir", "")).startswith(own):
         return passed(args, seen)

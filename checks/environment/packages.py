@@ -54,7 +54,8 @@ def wrong_arch(wheel: Fact) -> Answer:
 
 def mindformers_incomplete(mindformers: Fact, python: Fact) -> Answer:
     """VER527: mindformers needs hyper-parallel, which is not on PyPI and not installed."""
-    wants = next((r for r in mindformers.value["requires"] if re.match(r"(?i)hyper[-_]parallel", r)), "")
+    needs = [*mindformers.value["requires"], *mindformers.value["missing"]]
+    wants = next((r for r in needs if re.match(r"(?i)hyper[-_]parallel", r)), "")
     args = {"version": mindformers.value["version"], "package": wants or "-"}
     if not wants:
         return passed(args, mindformers.evidence)
@@ -82,6 +83,8 @@ def mindspore_absent(python: Fact, chain: Fact | Unknown) -> Answer:
     found = next((n for n in _OWNERS if n in _packages(python)), None)
     if found or (python.value.get("mindspore") or {}).get("version"):
         return passed({**args, "package": found or "mindspore"}, python.evidence)
+    if python.value.get("pasted"):
+        return unknown("not_recorded")
     npu = chain.value["npu"] if isinstance(chain, Fact) else False
     proposed = plan(chain) if isinstance(chain, Fact) else {"plan": "-"}
     return fail({**args, **proposed}, python.evidence, severity=None if npu else "advice")

@@ -12,7 +12,7 @@ Facts (values are plain data):
 ``ver.python``    what ``ask_python`` answers
 ``ver.mindspore`` {version, package, dir, accepted, accepted_source, accepted_line, needs_opp_kernel, ascend,
                   built_with, requires, requires_python}
-``ver.mindformers`` {version, requires, pin, map, map_source}
+``ver.mindformers`` {version, requires, pin, map, map_source, missing}
 ``ver.wheel``     {file, machine, tag, host, python_tag, system}
 """
 
@@ -469,7 +469,11 @@ def read_python(host: Host, facts: Facts) -> list[Fact | Unknown]:
     """``ver.python`` and what its packages say of themselves."""
     raw = host.ask("python")
     value = data_of(raw)
-    if not isinstance(value, dict) or value.get("state", "ok") != "ok" or not value.get("version"):
+    if (
+        not isinstance(value, dict)
+        or value.get("state", "ok") != "ok"
+        or not (value.get("version") or value.get("pasted"))
+    ):
         state = value.get("state") if isinstance(value, dict) else raw.state
         why = {"missing": "no_python", "timeout": "timeout", "not_recorded": "not_recorded", "denied": "denied"}.get(
             str(state), "python_failed"
@@ -534,11 +538,19 @@ def _mindformers(python: Mapping[str, Any], source: str) -> Fact | Unknown:
     value = {
         "version": str(found["version"]), "requires": list(found.get("requires", ())),
         "pin": requirement(found, "mindspore"), "map": own.get("version_map") or {},
-        "map_source": own.get("source", ""),
+        "map_source": own.get("source", ""), "missing": _not_on_pypi(str(found["version"])),
     }  # fmt: skip
     return Fact(
         "ver.mindformers", value, Evidence(source, 0, f"mindformers {value['version']} ({found.get('where', '')})")
     )
+
+
+def _not_on_pypi(mindformers: str) -> list[str]:
+    """What the table says that a mindformers release needs and PyPI does not have."""
+    from doctor import versions
+
+    row = versions.load().mindformers_row(mindformers)
+    return list(row["missing"]) if row else []
 
 
 def _wheel(python: Mapping[str, Any], source: str) -> Fact | Unknown:
