@@ -115,14 +115,18 @@ def tool_in_time(smi: Fact) -> Answer:
     return _failed(smi)
 
 
-def queries_answered(smi: Fact) -> Answer | list[Answer]:
-    """NPU536: single queries of a chip fail although the tool answers."""
-    found = [
-        fail({"text": one["seen"][2], **({"what": one["what"]} if one["what"] else {}), **who(one)}, seen(one),
-             place=place(one))
-        for one in smi.value["refused"] if one["kind"] in ("query", "failed", "crashed", "text")
-    ]  # fmt: skip
-    return found or _failed(smi)
+def queries_answered(smi: Fact, table: Fact | Unknown) -> Answer | list[Answer]:
+    """NPU536: single queries of a chip fail although the tool answers and the chip is well."""
+    if smi.value["problem"] is not None:
+        return _failed(smi)
+    ill = {chip["npu"] for chip in table.value if chip["health"] != "OK"} if isinstance(table, Fact) else set()
+    found: dict[Any, Answer] = {}
+    for one in smi.value["refused"]:
+        if one["kind"] in ("query", "failed", "crashed", "text") and one["npu"] not in ill:
+            args = {"text": one["seen"][2], **({"what": one["what"]} if one["what"] else {}), **who(one)}
+            # one chip that answers nothing is one finding
+            found.setdefault(one["npu"], fail(args, seen(one), place=place(one)))
+    return list(found.values()) or _failed(smi)
 
 
 def card_known(smi: Fact) -> Answer:
@@ -198,8 +202,7 @@ def count(
                         confidence="certain" if value["by"] in ("pci", "nodes") else "likely")  # fmt: skip
     inside = isinstance(container, Fact) and container.value.get("inside")
     gaps = [] if inside or (isinstance(smi, Fact) and smi.value["unreadable"]) else _gaps(chips)
-    known_nodes = isinstance(expected, Fact) and expected.value["by"] in ("pci", "nodes")
-    if gaps and not known_nodes:
+    if gaps:
         return fail({"shown": len(chips), "missing": ", ".join(gaps)}, table.evidence, severity="warning",
                     confidence="guess")  # fmt: skip
     return passed({"shown": len(chips)}, table.evidence)
