@@ -115,16 +115,14 @@ def tool_in_time(smi: Fact) -> Answer:
     return _failed(smi)
 
 
-def queries_answered(smi: Fact, table: Fact | Unknown) -> Answer | list[Answer]:
-    """NPU536: single queries of a chip fail although the tool answers and the chip is well."""
+def queries_answered(smi: Fact) -> Answer | list[Answer]:
+    """NPU536: single queries of a chip fail although the tool answers. One chip that answers nothing is one finding."""
     if smi.value["problem"] is not None:
         return _failed(smi)
-    ill = {chip["npu"] for chip in table.value if chip["health"] != "OK"} if isinstance(table, Fact) else set()
     found: dict[Any, Answer] = {}
     for one in smi.value["refused"]:
-        if one["kind"] in ("query", "failed", "crashed", "text") and one["npu"] not in ill:
+        if one["kind"] in ("query", "failed", "crashed", "text"):
             args = {"text": one["seen"][2], **({"what": one["what"]} if one["what"] else {}), **who(one)}
-            # one chip that answers nothing is one finding
             found.setdefault(one["npu"], fail(args, seen(one), place=place(one)))
     return list(found.values()) or _failed(smi)
 
@@ -196,10 +194,10 @@ def count(
         value = expected.value
         shown = value["table"] + value["unreadable"]
         if shown < value["count"]:
-            gone = value["missing"] or value["missing_bus"]
+            gone = value["missing"] or value["missing_bus"] or _gaps(chips)
             more = {"missing": ", ".join(gone)} if gone else {}
             return fail({"shown": shown, "expected": value["count"], "by": value["by"], **more}, table.evidence,
-                        confidence="certain" if value["by"] in ("pci", "nodes") else "likely")  # fmt: skip
+                        confidence="certain" if value["by"] in ("pci", "nodes", "said") else "likely")  # fmt: skip
     inside = isinstance(container, Fact) and container.value.get("inside")
     gaps = [] if inside or (isinstance(smi, Fact) and smi.value["unreadable"]) else _gaps(chips)
     if gaps:

@@ -370,6 +370,9 @@ class Live:
     def __init__(self, answers, seconds=0.0):
         self.answers, self.seconds, self.asked = answers, seconds, []
 
+    def ask(self, what):
+        return Raw(f"ask {what}", "missing")
+
     def run(self, *argv, limit=10.0):
         key = run_key(argv)
         self.asked.append(key)
@@ -469,6 +472,22 @@ def test_chips_that_other_lists_have_are_named():
     nodes = Fact("npu.nodes", {"devices": [{"number": n, "path": f"/dev/davinci{n}"} for n in range(8)]})
     expected = facts_of(MemoryHost({INFO: answers[INFO]}, absent=True), {"npu.nodes": nodes})["npu.expected"].value
     assert (expected["count"], expected["by"], expected["missing"]) == (8, "nodes", ["4"])
+
+
+def test_the_number_that_the_user_says_counts_where_nothing_shows_the_lost_chip():
+    host = MemoryHost(
+        {INFO: sample("info__910B3__24.1.0__card-lost-7of8"), "ask expected": '{"devices": 8}'}, absent=True
+    )
+    expected = facts_of(host)["npu.expected"].value
+    assert (expected["count"], expected["by"], expected["table"]) == (8, "said", 7)
+
+
+def test_texts_without_device_files_are_no_proof_of_a_host_without_npu():
+    nodes = {"npu.nodes": Fact("npu.nodes", {"devices": []})}
+    answers = {f"{INFO} -t health": sample("info-t-health__910B3__alarm-hbm-ecc")}
+    assert isinstance(facts_of(MemoryHost(answers, absent=True), nodes)["npu.health"], Fact)
+    missing = Live({INFO: Raw("", "missing")})
+    assert facts_of(missing, nodes)["npu.smi"].applies is False
 
 
 def test_a_container_is_measured_by_its_own_device_files():
