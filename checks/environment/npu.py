@@ -116,13 +116,15 @@ def tool_in_time(smi: Fact) -> Answer:
 
 
 def queries_answered(smi: Fact) -> Answer | list[Answer]:
-    """NPU536: single queries of a chip fail although the tool answers."""
-    found = [
-        fail({"text": one["seen"][2], **({"what": one["what"]} if one["what"] else {}), **who(one)}, seen(one),
-             place=place(one))
-        for one in smi.value["refused"] if one["kind"] in ("query", "failed", "crashed", "text")
-    ]  # fmt: skip
-    return found or _failed(smi)
+    """NPU536: single queries of a chip fail although the tool answers. One chip that answers nothing is one finding."""
+    if smi.value["problem"] is not None:
+        return _failed(smi)
+    found: dict[Any, Answer] = {}
+    for one in smi.value["refused"]:
+        if one["kind"] in ("query", "failed", "crashed", "text"):
+            args = {"text": one["seen"][2], **({"what": one["what"]} if one["what"] else {}), **who(one)}
+            found.setdefault(one["npu"], fail(args, seen(one), place=place(one)))
+    return list(found.values()) or _failed(smi)
 
 
 def card_known(smi: Fact) -> Answer:
@@ -192,14 +194,13 @@ def count(
         value = expected.value
         shown = value["table"] + value["unreadable"]
         if shown < value["count"]:
-            gone = value["missing"] or value["missing_bus"]
+            gone = value["missing"] or value["missing_bus"] or _gaps(chips)
             more = {"missing": ", ".join(gone)} if gone else {}
             return fail({"shown": shown, "expected": value["count"], "by": value["by"], **more}, table.evidence,
-                        confidence="certain" if value["by"] in ("pci", "nodes") else "likely")  # fmt: skip
+                        confidence="certain" if value["by"] in ("pci", "nodes", "said") else "likely")  # fmt: skip
     inside = isinstance(container, Fact) and container.value.get("inside")
     gaps = [] if inside or (isinstance(smi, Fact) and smi.value["unreadable"]) else _gaps(chips)
-    known_nodes = isinstance(expected, Fact) and expected.value["by"] in ("pci", "nodes")
-    if gaps and not known_nodes:
+    if gaps:
         return fail({"shown": len(chips), "missing": ", ".join(gaps)}, table.evidence, severity="warning",
                     confidence="guess")  # fmt: skip
     return passed({"shown": len(chips)}, table.evidence)

@@ -1,7 +1,7 @@
 """Health event codes of chips by what has to be done, as Huawei's device plugin sorts them.
 
-Source: Ascend/mind-cluster component/ascend-device-plugin/build/faultCode.json (commit 22bb3d98); the same classes stand
-in the sources of ``rules/codes/hardware.yaml``, which says what each code means.
+Source: Ascend/mind-cluster component/ascend-device-plugin/build/faultCode.json (commit 22bb3d98); the same classes
+stand in the sources of ``rules/codes/hardware.yaml``, which says what each code means.
 """
 
 CLASSES = {

@@ -119,12 +119,16 @@ def parse_blocks(text: str) -> list[Block]:
                 chip = whole(value)
         elif key == "Chip Name" and value.casefold() == "mcu":
             mcu = True
-        elif mcu:
+        elif mcu or key == "Chip Count":
             continue
         elif not key:
             if last:
                 values[last] += f"\n{value}"
         elif key not in values:
+            values[key], lines[key], last = value, number, key
+        elif key == next(iter(values)):
+            # the same output once more, for a chip that is not named
+            close(chip)
             values[key], lines[key], last = value, number, key
     close(chip)
     return blocks
@@ -313,7 +317,7 @@ def parse_figures(text: str, npu: int | None = None) -> list[dict[str, Any]]:
     rows = []
     for block in parse_blocks(text):
         values = {key.replace(" (", "("): decimal(value) for key, value in block["values"].items()}
-        numbers = {key: value for key, value in values.items() if value is not None and key != "Chip Count"}
+        numbers = {key: value for key, value in values.items() if value is not None}
         if numbers:
             rows.append({"npu": _known(block["npu"], npu), "chip": block["chip"], "values": numbers})
     return rows
@@ -388,7 +392,7 @@ def parse_pcie_errors(text: str, source: str, npu: int | None = None, chip: int 
     """``-t pcie-err``: [{npu, chip, counts: {name: count}, seen}]; names as printed, they differ between builds."""
     rows = []
     for block in parse_blocks(text):
-        counts = {key: whole(value) for key, value in block["values"].items() if "Count" in key and key != "Chip Count"}
+        counts = {key: whole(value) for key, value in block["values"].items() if "Count" in key}
         known = {key: count for key, count in counts.items() if count is not None}
         if known and any(key in PCIE or key.startswith(("Pcs ", "Phy ")) for key in known):
             worst = next((key for key, count in known.items() if count), next(iter(known)))

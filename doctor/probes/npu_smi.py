@@ -14,7 +14,7 @@ its physical id where that is known, else the NPU id:
 - ``npu.map`` [{npu, chip, logic, phy, name, seen}], ``npu.topo`` {names, ids, by, links, affinity, lines}
 - ``npu.health`` ``npu.board`` ``npu.ecc`` ``npu.common`` ``npu.hccs`` ``npu.pcie_err`` ``npu.spod``: rows of
   ``npu_queries``, each with label and device
-- ``npu.expected`` {count, by, table, unreadable, inside, counts: {pci, nodes, list, map}, missing: [label],
+- ``npu.expected`` {count, by, table, unreadable, inside, counts: {pci, nodes, list, map, said}, missing: [label],
   missing_bus: [bus]}
 """
 
@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from doctor.hosts.base import Host, title
+from doctor.hosts.base import Host, data_of, title
 from doctor.model import Evidence, Fact, Raw, Unknown
 from doctor.probes import npu_queries as queries
 from doctor.probes.base import Facts, Probe
@@ -101,7 +101,7 @@ def read_smi(host: Host, facts: Facts) -> list[Fact | Unknown]:
     tool = _Tool(host)
     raw = tool.ask("info", limit=TABLE_LIMIT)
     assert raw is not None  # the first call is always made
-    state = _first(raw, _present(facts))
+    state = _first(raw, _present(facts, host.live))
     found: dict[str, Fact | Unknown] = {}
     if isinstance(state, Unknown):
         if host.live or not state.applies:
@@ -114,7 +114,7 @@ def read_smi(host: Host, facts: Facts) -> list[Fact | Unknown]:
         if host.live and value["state"] in ("missing", "timeout", "failed"):
             tool.stopped = "npu_smi_failed"
         found["npu.smi"] = Fact("npu.smi", value, _evidence(value["seen"]))
-    _whole_facts(tool, table, found, facts)
+    _whole_facts(tool, table, found, facts, _said(host))
     _rows_facts(tool, table, found)
     smi = found["npu.smi"]
     if isinstance(smi, Fact):
@@ -146,13 +146,15 @@ def _why(smi: Fact | Unknown, tool: _Tool) -> tuple[str, str, dict[str, Any]]:
 # ------------------------------------------------------------------ the first call
 
 
-def _present(facts: Facts) -> bool | None:
+def _present(facts: Facts, live: bool) -> bool | None:
     """Whether the machine shows an NPU by other signs than npu-smi; None is not known.
 
-    Only the PCI bus can say no: a machine whose driver is not loaded has no device files either."""
-    if _pci(facts) or _nodes(facts):
+    Texts at hand may leave device files out: without the bus, only a live host without any has no NPU.
+    """
+    bus, nodes = _pci(facts), _nodes(facts)
+    if bus or nodes:
         return True
-    return False if _pci(facts) == 0 else None
+    return False if bus is not None or (live and nodes is not None) else None
 
 
 def _pci(facts: Facts) -> int | None:
@@ -240,7 +242,9 @@ def _smi_value(state: str, seen: Seen, problem: dict[str, Any] | None, table: Ta
 # ------------------------------------------------------------------ the rest
 
 
-def _whole_facts(tool: _Tool, table: Table | None, found: dict[str, Fact | Unknown], facts: Facts) -> None:
+def _whole_facts(
+    tool: _Tool, table: Table | None, found: dict[str, Fact | Unknown], facts: Facts, said: int | None
+) -> None:
     """Facts of the machine as a whole: table, processes, map, topology, the number of chips that should be there."""
     if table is not None:
         seen = _evidence(table["seen"])
@@ -261,7 +265,7 @@ def _whole_facts(tool: _Tool, table: Table | None, found: dict[str, Fact | Unkno
         found["npu.topo"] = Fact("npu.topo", topo, _evidence(topo["lines"][topo["names"][0]]))
     else:
         _note(tool, "topo", "npu.topo", found)
-    expected = _expected(table, rows, listed, facts)
+    expected = _expected(table, rows, listed, facts, said)
     if expected:
         found["npu.expected"] = Fact("npu.expected", expected, _evidence(table["seen"]) if table else None)
 
@@ -375,7 +379,7 @@ def _add_faults(tool: _Tool, table: Table | None, targets: list[tuple[int | None
 
 
 def _expected(
-    table: Table | None, rows: Rows | None, listed: Mapping[str, Any] | None, facts: Facts
+    table: Table | None, rows: Rows | None, listed: Mapping[str, Any] | None, facts: Facts, said: int | None
 ) -> dict[str, Any] | None:
     """The number of chips that the machine has by its other signs, and which of them the table does not show."""
     counts = {"pci": _pci(facts), "nodes": None, "list": None, "map": len(rows) if rows else None}
@@ -389,6 +393,7 @@ def _expected(
     )
     if inside:
         counts["pci"] = None  # sysfs and lspci show the cards of the host, whichever are passed in
+    counts["said"] = said
     known = {by: count for by, count in counts.items() if count}
     if not known or table is None:
         return None
@@ -397,6 +402,13 @@ def _expected(
     return {"count": known[by], "by": by, "table": len(chips), "unreadable": len(table["unreadable"]),
             "inside": inside, "counts": counts, "missing": _missing(chips, rows, listed, nodes),
             "missing_bus": [] if inside else _missing_bus(chips, facts)}  # fmt: skip
+
+
+def _said(host: Host) -> int | None:
+    """The number of chips that the user says there are, None if nothing is said."""
+    given = data_of(host.ask("expected"))
+    number = given.get("devices") if isinstance(given, dict) else None
+    return number if isinstance(number, int) and 0 < number < 10_000 else None
 
 
 def _missing(
