@@ -244,3 +244,17 @@ def test_an_interrupted_run_says_so() -> None:
 def test_composed_hosts_of_the_project_can_all_be_read() -> None:
     for path in sorted(HOSTS.glob("*.yaml")):
         assert load(str(path)).raws, path.name
+
+
+def test_what_fails_shows_where_and_every_reason_has_its_words(base: Any) -> None:
+    for path in sorted(HOSTS.glob("*.yaml")):
+        report = checkup.check(load(str(path)), base=base)
+        for finding in report.findings:
+            assert finding.verdict is not Verdict.CRASH, (path.name, finding.id, finding.why)
+            if finding.verdict is Verdict.FAIL:
+                assert finding.evidence and finding.evidence[0].source, (path.name, finding.id)
+                for lang in ("zh", "en"):
+                    assert "…" not in finding.title[lang][:-1], (path.name, finding.id, finding.title[lang])
+            for lang in ("zh", "en"):
+                for word in finding.why.get(lang, "").replace("；", "; ").split("; "):
+                    assert "_" not in word or " " in word or "/" in word, (path.name, finding.id, word)
