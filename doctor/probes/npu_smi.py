@@ -27,7 +27,7 @@ from doctor.hosts.base import Host, data_of, title
 from doctor.model import Evidence, Fact, Raw, Unknown
 from doctor.probes import npu_queries as queries
 from doctor.probes.base import Facts, Probe
-from doctor.probes.npu_table import Chip, Seen, Table, is_table, label, parse_info
+from doctor.probes.npu_table import Chip, Seen, Table, has_title, is_table, label, parse_info
 
 CALLS = 48
 """Calls on one machine: four for the whole, five for each of eight NPUs, some to spare for chips that are ill."""
@@ -219,6 +219,8 @@ def _first(raw: Raw, present: bool | None) -> tuple[dict[str, Any], Table | None
     if is_table(text):
         number, line = next((n, x) for n, x in enumerate(text.splitlines(), 1) if "npu-smi" in x)
         return _smi_value("layout", (source, number, line.strip()[:240]), None), None
+    if has_title(text) and not raw.code:
+        return Unknown("npu.smi", "not_understood")  # a paste that ends in the header
     return _smi_value("failed", (source, 1 if text.strip() else 0, text.strip()[:200]),
                       _problem("text" if text.strip() else "silent", text, source, raw)), None  # fmt: skip
 

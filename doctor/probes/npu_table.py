@@ -79,7 +79,14 @@ class Table(TypedDict):
 
 
 def is_table(text: str) -> bool:
-    """Whether a text looks like an output of ``npu-smi info``, of a known layout or not."""
+    """Whether a text looks like an output of ``npu-smi info``, of a known layout or not: a title and a whole header."""
+    lines = text.splitlines()
+    title = _title(lines)
+    return title is not None and sum(len(cells_of(line)) > 1 for line in lines[title[0] : title[0] + 12]) > 1
+
+
+def has_title(text: str) -> bool:
+    """Whether the title row of ``npu-smi info`` is there, whatever follows."""
     return _title(text.splitlines()) is not None
 
 

@@ -150,6 +150,12 @@ def test_an_invented_table_is_a_table_of_no_known_layout():
     assert is_table(text) and parse_info(text) is None
 
 
+def test_a_table_that_ends_in_its_header_is_unknown_and_no_layout():
+    text = "\n".join(sample(IDLE).splitlines()[:4])
+    assert not is_table(text)
+    assert facts_of(MemoryHost({INFO: text}, absent=True))["npu.smi"].why == "not_understood"
+
+
 def test_quoted_and_indented_tables_are_read_too():
     text = "\n".join("> " + line for line in sample("info__910B3__24.1.0__alarm-npu3").splitlines())
     assert len(parse_info(text)["chips"]) == 8
