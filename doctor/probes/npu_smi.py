@@ -196,8 +196,8 @@ def _first(raw: Raw, present: bool | None) -> tuple[dict[str, Any], Table | None
         return _smi_value("timeout" if raw.state == "timeout" else "failed", table["seen"], problem, table), table
     if raw.state == "timeout":
         return _smi_value("timeout", (source, 0, ""), _problem("timeout", text, source, raw)), None
-    if raw.state == "not_recorded":
-        return Unknown("npu.smi", "not_recorded")
+    if raw.state in ("not_recorded", "refused"):
+        return Unknown("npu.smi", "not_recorded" if raw.state == "not_recorded" else "not_asked")
     if raw.state == "missing":
         if present is False:
             return Unknown("npu.smi", "no_npu", applies=False)
