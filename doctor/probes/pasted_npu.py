@@ -12,6 +12,7 @@ from typing import NamedTuple
 from doctor.hosts.allowed import NPU_SMI_TYPES
 from doctor.hosts.base import TEXT_LIMIT, run_key
 from doctor.probes import npu_queries as queries
+from doctor.probes.npu_table import has_title
 
 _WIDTH = 400
 _LINES = 200_000
@@ -83,7 +84,8 @@ def parts(text: str) -> list[Part]:
             found.extend(_answered(asked, free) if asked else _guessed(free))
         free = []
 
-    for number, line in enumerate(text.splitlines()[:_LINES], 1):
+    # web pages turn blanks into no-break spaces
+    for number, line in enumerate(text.replace("\u00a0", " ").splitlines()[:_LINES], 1):
         head = line[:_WIDTH]
         if "npu-smi" in head and (command := _COMMAND.fullmatch(head.strip())):
             key = key_of(command[1])
@@ -135,8 +137,10 @@ def _answered(key: str, lines: list[tuple[int, str]]) -> list[Part]:
     """What stands under a command line."""
     while lines and not lines[0][1].strip():
         lines = lines[1:]
-    text = "\n".join(line for _, line in lines).rstrip()
-    return [Part(key, lines[0][0], text[:TEXT_LIMIT])] if text else []
+    text = "\n".join(line for _, line in lines).rstrip()[:TEXT_LIMIT]
+    if key == TABLE and not has_title(text) and queries.failure(text) is None:
+        return []  # what a pipe left of it, or the output of something else
+    return [Part(key, lines[0][0], text)] if text else []
 
 
 def _guessed(lines: list[tuple[int, str]]) -> list[Part]:

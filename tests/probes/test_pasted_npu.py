@@ -8,6 +8,7 @@ import pytest
 from doctor.hosts.base import MemoryHost
 from doctor.model import Fact
 from doctor.probes import npu_smi
+from doctor.probes.npu_table import parse_info
 from doctor.probes.pasted_npu import from_text, key_of, parts
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "hosts" / "samples"
@@ -96,6 +97,31 @@ def test_the_same_query_of_chips_that_are_not_named_keeps_both_answers():
     facts = {f.name: f for f in npu_smi.read_smi(MemoryHost(from_text(text), absent=True), {})}
     assert isinstance(facts["npu.hccs"], Fact)
     assert [row["health"] for row in facts["npu.hccs"].value] == ["OK", "NOK"]
+
+
+ALARM = sample("info__910B3__24.1.0__alarm-npu3")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\n$ npu-smi info\n" + ALARM + "```\nname | value\n",
+        "".join("    " + line for line in ALARM.splitlines(True)),
+        ALARM.replace("\n", "\r\n"),
+        "Every 1.0s: npu-smi info      node1: Mon Nov 3 10:00:00 2025\n\n" + ALARM,
+        "# docker exec -it c1 npu-smi info\n" + ALARM,
+        "\n".join(" ".join(line.split()) for line in ALARM.splitlines() if not line.startswith("+")),
+        ALARM.replace(" ", "\u00a0"),
+    ],
+    ids=["fence", "indented", "crlf", "watch", "docker", "squeezed", "web page"],
+)
+def test_tables_as_people_paste_them_are_whole(text):
+    table = parse_info(from_text(text)[INFO])
+    assert len(table["chips"]) == 8 and [c["label"] for c in table["chips"] if c["health"] != "OK"] == ["3"]
+
+
+def test_what_a_pipe_left_of_a_table_is_no_answer():
+    assert from_text("$ npu-smi info | grep Alarm\n| 3     910B3   | Alarm  | 95.0   41   0 / 0 |\n") == {}
 
 
 def test_prose_about_a_command_is_no_command():
