@@ -7,7 +7,7 @@ tutorials/parallel (msrun_launcher, dynamic_cluster, rank_table); mindformers sc
 import re
 from typing import Any
 
-from doctor.checks.network.chips import address, chip_count, device_nodes
+from doctor.checks.network.chips import address, chip_count, device_nodes, own_addresses
 from doctor.checks.network.devices import visible
 from doctor.checks.network.rank_table import all_have_pod_ip, sound
 from doctor.checks.network.rank_table_links import addresses_sound
@@ -40,6 +40,8 @@ def _option(start: Any, name: str) -> str | None:
     """An option of msrun or its default, None where only the running shell knows it."""
     if start.kind == "msrun_launcher" and start.arguments not in (1, 2, 6, 9):
         return None
+    if name not in start.options and start.open:
+        return None
     text = str(start.options[name].value) if name in start.options else MSRUN[name]
     return None if "$" in text or "`" in text else text
 
@@ -70,11 +72,12 @@ def worker_numbers(launch: Fact, table: Maybe, nodes: Maybe) -> Answer | list[An
     for start in starts:
         workers, local = _number(start, "worker_num"), _number(start, "local_worker_num")
         args = {"workers": workers, "local": local, "visible": limit if limit is not None else "-"}
-        if local is None or "sim_level" in start.options:
+        if local is None:
             continue
+        dry = "sim_level" in start.options or "MS_SIMULATION_LEVEL" in launch.value["env"]
         if workers is not None and local > workers:
             found.append(fail({**args, "limit": f"worker_num {workers}"}, seen(start)))
-        elif limit and local > limit:
+        elif limit and local > limit and not dry:
             sign = f"ASCEND_RT_VISIBLE_DEVICES={chosen.value}" if why else f"{limit} NPU"
             found.append(fail({**args, "limit": sign}, seen(start), seen(why) if why else None))
     return found or passed({"count": len(starts)})
@@ -201,7 +204,7 @@ def rank_table_start(launch: Fact, mindspore: Maybe, table: Maybe, file: Maybe) 
             return unknown("table_unread", "repair_json", path=name)
         if not sound(table, file) or not addresses_sound(table):
             return not_applicable("table_wrong")
-        if name == "--rank_table_file" and all_have_pod_ip(table.value):
+        if all_have_pod_ip(table.value):
             return passed(args)
         return fail(args, *given)
     if "dynamic" in styles:
@@ -266,6 +269,38 @@ def node_rank_given(launch: Fact) -> Answer | list[Answer]:
     found = [fail({"rank": "-1", "nodes": _nodes(s)}, seen(s)) for s in wrong]
     found += [fail({"rank": _number(s, "node_rank"), "nodes": _nodes(s)}, seen(s), severity="warning") for s in high]
     return found or passed({"nodes": _nodes(starts[0])})
+
+
+def options_accepted(launch: Fact) -> Answer | list[Answer]:
+    """msrun knows every option in front of the script and takes its value; else it prints its usage and ends."""
+    starts = [s for s in launch.value["starts"] if s.kind == "msrun"]
+    if not starts:
+        return not_applicable("no_msrun")
+    found = [fail({"word": ", ".join(s.refused)}, seen(s)) for s in starts if s.refused]
+    return found or passed({"count": len(starts)})
+
+
+def master_is_here(launch: Fact, net: Maybe) -> Answer | list[Answer]:
+    """Where node_rank is 0 the master address is one of this host: msrun starts the scheduler only where it is.
+
+    Source: mindspore/parallel/cluster/process_entity/_api.py (is_master = _is_local_ip(master_addr)).
+    """
+    starts = [s for s in _msruns(launch) if (_nodes(s) or 1) > 1 and s.options.get("node_rank")]
+    first = [s for s in starts if _number(s, "node_rank") == 0]
+    if not first:
+        return not_applicable("single_node" if not starts else "not_first_node")
+    own = own_addresses(net)
+    if not own:
+        return unknown("no_addresses", "read_addresses")
+    resolves = (net.value.get("resolves") or {}) if isinstance(net, Fact) else {}
+    found = []
+    for start in first:
+        text = (_option(start, "master_addr") or "").strip()
+        known = {text} if address(text) is not None else set(map(str, resolves.get(text, ())))
+        if known and not known & own and not any(_loopback(one) for one in known):
+            args = {"address": text, "own": ", ".join(sorted(own)[:4])}
+            found.append(fail(args, seen(start), Evidence("doctor:net", 0, args["own"])))
+    return found or passed({"address": _option(first[0], "master_addr") or "-"})
 
 
 def node_timeout(launch: Fact) -> Answer:

@@ -168,6 +168,24 @@ def test_nodes_have_a_rank(text, bad):
     assert failed(checks.node_rank_given(launch(text))) == bad
 
 
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        (TWO_NODES.format("192.0.2.1"), Verdict.PASS),
+        (TWO_NODES.format("192.0.2.9"), Verdict.FAIL),
+        (TWO_NODES.format("192.0.2.9").replace("rank=0", "rank=1"), Verdict.NOT_APPLICABLE),
+        (TWO_NODES.format("127.0.0.1"), Verdict.PASS),
+        (TWO_NODES.format("node-a"), Verdict.PASS),
+        ("msrun a.py", Verdict.NOT_APPLICABLE),
+    ],
+)
+def test_the_scheduler_starts_where_the_master_address_is(text, verdict):
+    answer = checks.master_is_here(launch(text), net())
+    assert (answer[0] if isinstance(answer, list) else answer).verdict is verdict
+    unread = checks.master_is_here(launch(TWO_NODES.format("192.0.2.1")), NOT_KNOWN)
+    assert not isinstance(unread, list) and unread.verdict is Verdict.UNKNOWN
+
+
 NAMES = st.sampled_from(
     [
         "RANK_ID",
@@ -198,4 +216,6 @@ def test_no_launch_raises(env, text):
     checks.launcher_arguments(fact)
     checks.node_rank_given(fact)
     checks.node_timeout(fact)
+    checks.options_accepted(fact)
+    checks.master_is_here(fact, net())
     device_variables(fact, EIGHT, NOT_KNOWN)
