@@ -219,3 +219,33 @@ def test_no_launch_raises(env, text):
     checks.options_accepted(fact)
     checks.master_is_here(fact, net())
     device_variables(fact, EIGHT, NOT_KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("there", "rules"),
+    [
+        ({}, set()),
+        ({"ask launch_text": TWO_NODES.format("192.0.2.1").replace("8118", "8119")}, {"RUN590"}),
+        ({"ask launch_text": TWO_NODES.format("192.0.2.1").replace("_num=16", "_num=8")}, {"RUN590"}),
+        ({"ask launch_text": TWO_NODES.format("192.0.2.1").replace("rank=0", "rank=1")}, set()),
+        ({"file /t.json": "sample:ranktable_bad__rank_id-gap.json"}, {"HCCL592"}),
+    ],
+)
+def test_launch_and_table_of_two_hosts_are_compared(there, rules):
+    from doctor import checkup, compare
+    from doctor.hosts.compose import example
+    from doctor.rulebase import load
+
+    items = {
+        "ask env": {},
+        "ask launch_text": TWO_NODES.format("192.0.2.1"),
+        "ask rank_table_path": "/t.json",
+        "file /t.json": "sample:ranktable_v1.0__2server-16p__merged.json",
+    }
+    base = load()
+    run = checkup.Checkup(example(items), checkup.Options(only=("HCCL5*", "RUN5*")), base)
+    for _ in run.steps():
+        pass
+    report = compare.against(run.report(), run.facts, example({**items, **there}), run.options, base)
+    failing = {f.id for f in report.findings if f.verdict is Verdict.FAIL and f.id[-3:-1] == "59"}
+    assert failing == rules
