@@ -316,4 +316,6 @@ def node_timeout(launch: Fact) -> Answer:
         return unknown("value_invalid")
     if int(text) >= 300:
         return passed({"seconds": text, "workers": workers})
-    return fail({"seconds": text, "workers": workers}, seen(setting) if setting is not None else None)
+    where = [setting] if setting is not None else launch.value["starts"][:1]
+    sized = [launch.value["env"][name] for name in ("MS_WORKER_NUM", "RANK_SIZE") if name in launch.value["env"]]
+    return fail({"seconds": text, "workers": workers}, *map(seen, (where or sized)[:1]))
