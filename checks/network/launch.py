@@ -169,7 +169,11 @@ def cluster_variables(launch: Fact) -> Answer | list[Answer]:
     # a shell that starts roles itself has the role in front of each command only
     roles = [s.value for n, s in launch.value["assigned"] if n == "MS_ROLE"]
     if missing and not (missing == ["MS_ROLE"] and roles):
-        found.append(fail({"name": ", ".join(missing), "value": "✗"}, *(seen(env[name]) for name in given[:2])))
+        args = {"name": ", ".join(missing), "value": "✗"}
+        # without a role nothing starts a cluster: variables left over in the shell
+        left_over = "MS_ROLE" in missing and not launch.value["assigned"]
+        severity = "warning" if left_over else None
+        found.append(fail(args, *(seen(env[name]) for name in given[:2]), severity=severity))
     for name in ("MS_ROLE", "MS_WORKER_NUM"):
         text = env[name].value.strip() if name in env else None
         if text is not None and not _fits(name, text):

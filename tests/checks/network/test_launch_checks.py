@@ -144,6 +144,7 @@ def test_visible_devices_are_read_as_the_runtime_reads_them(value, present, take
         ({"ASCEND_VISIBLE_DEVICES": "0-2,4"}, False),
         ({"ASCEND_VISIBLE_DEVICES": "npu-1,npu-3"}, False),
         ({"ASCEND_VISIBLE_DEVICES": "void"}, False),
+        ({"ASCEND_VISIBLE_DEVICES": "Ascend910-0,Ascend910-1"}, False),
         ({"ASCEND_VISIBLE_DEVICES": "0,npu-1"}, True),
         ({"DEVICE_ID": "7"}, False),
         ({"DEVICE_ID": "8"}, True),
