@@ -13,7 +13,11 @@ Maybe = Fact | Unknown | None
 
 _ID = re.compile(r"\d{1,3}", re.ASCII)
 _CONTAINER = re.compile(
-    r"void|\d{1,3}(?:-\d{1,3})?(?:,\d{1,3}(?:-\d{1,3})?){0,63}|npu-\d{1,3}(?:,npu-\d{1,3}){0,63}", re.ASCII
+    r"void|\d{1,3}(?:-\d{1,3})?(?:,\d{1,3}(?:-\d{1,3})?){0,63}"
+    r"|npu-\d{1,3}(?:,npu-\d{1,3}){0,63}"
+    # names of the device plugin, which pods hand on
+    r"|Ascend[\w-]{1,40}(?:,Ascend[\w-]{1,40}){0,63}",
+    re.ASCII,
 )
 _NEAR = re.compile(r"ASCEND_(?:RT_)?VISIBLE_DEVICE|ASCEND_RT_VISIBLE_DEVICES?_?IDS?|ASCEND_RT_DEVICES")
 

@@ -7,7 +7,7 @@ tutorials/parallel (msrun_launcher, dynamic_cluster, rank_table); mindformers sc
 import re
 from typing import Any
 
-from doctor.checks.network.chips import address, chip_count, device_nodes
+from doctor.checks.network.chips import address, chip_count, device_nodes, own_addresses
 from doctor.checks.network.devices import visible
 from doctor.checks.network.rank_table import all_have_pod_ip, sound
 from doctor.checks.network.rank_table_links import addresses_sound
@@ -40,6 +40,8 @@ def _option(start: Any, name: str) -> str | None:
     """An option of msrun or its default, None where only the running shell knows it."""
     if start.kind == "msrun_launcher" and start.arguments not in (1, 2, 6, 9):
         return None
+    if name not in start.options and start.open:
+        return None
     text = str(start.options[name].value) if name in start.options else MSRUN[name]
     return None if "$" in text or "`" in text else text
 
@@ -70,11 +72,12 @@ def worker_numbers(launch: Fact, table: Maybe, nodes: Maybe) -> Answer | list[An
     for start in starts:
         workers, local = _number(start, "worker_num"), _number(start, "local_worker_num")
         args = {"workers": workers, "local": local, "visible": limit if limit is not None else "-"}
-        if local is None or "sim_level" in start.options:
+        if local is None:
             continue
+        dry = "sim_level" in start.options or "MS_SIMULATION_LEVEL" in launch.value["env"]
         if workers is not None and local > workers:
             found.append(fail({**args, "limit": f"worker_num {workers}"}, seen(start)))
-        elif limit and local > limit:
+        elif limit and local > limit and not dry:
             sign = f"ASCEND_RT_VISIBLE_DEVICES={chosen.value}" if why else f"{limit} NPU"
             found.append(fail({**args, "limit": sign}, seen(start), seen(why) if why else None))
     return found or passed({"count": len(starts)})
@@ -166,7 +169,11 @@ def cluster_variables(launch: Fact) -> Answer | list[Answer]:
     # a shell that starts roles itself has the role in front of each command only
     roles = [s.value for n, s in launch.value["assigned"] if n == "MS_ROLE"]
     if missing and not (missing == ["MS_ROLE"] and roles):
-        found.append(fail({"name": ", ".join(missing), "value": "✗"}, *(seen(env[name]) for name in given[:2])))
+        args = {"name": ", ".join(missing), "value": "✗"}
+        # without a role nothing starts a cluster: variables left over in the shell
+        left_over = "MS_ROLE" in missing and not launch.value["assigned"]
+        severity = "warning" if left_over else None
+        found.append(fail(args, *(seen(env[name]) for name in given[:2]), severity=severity))
     for name in ("MS_ROLE", "MS_WORKER_NUM"):
         text = env[name].value.strip() if name in env else None
         if text is not None and not _fits(name, text):
@@ -201,7 +208,7 @@ def rank_table_start(launch: Fact, mindspore: Maybe, table: Maybe, file: Maybe) 
             return unknown("table_unread", "repair_json", path=name)
         if not sound(table, file) or not addresses_sound(table):
             return not_applicable("table_wrong")
-        if name == "--rank_table_file" and all_have_pod_ip(table.value):
+        if all_have_pod_ip(table.value):
             return passed(args)
         return fail(args, *given)
     if "dynamic" in styles:
@@ -268,6 +275,38 @@ def node_rank_given(launch: Fact) -> Answer | list[Answer]:
     return found or passed({"nodes": _nodes(starts[0])})
 
 
+def options_accepted(launch: Fact) -> Answer | list[Answer]:
+    """msrun knows every option in front of the script and takes its value; else it prints its usage and ends."""
+    starts = [s for s in launch.value["starts"] if s.kind == "msrun"]
+    if not starts:
+        return not_applicable("no_msrun")
+    found = [fail({"word": ", ".join(s.refused)}, seen(s)) for s in starts if s.refused]
+    return found or passed({"count": len(starts)})
+
+
+def master_is_here(launch: Fact, net: Maybe) -> Answer | list[Answer]:
+    """Where node_rank is 0 the master address is one of this host: msrun starts the scheduler only where it is.
+
+    Source: mindspore/parallel/cluster/process_entity/_api.py (is_master = _is_local_ip(master_addr)).
+    """
+    starts = [s for s in _msruns(launch) if (_nodes(s) or 1) > 1 and s.options.get("node_rank")]
+    first = [s for s in starts if _number(s, "node_rank") == 0]
+    if not first:
+        return not_applicable("single_node" if not starts else "not_first_node")
+    own = own_addresses(net)
+    if not own:
+        return unknown("no_addresses", "read_addresses")
+    resolves = (net.value.get("resolves") or {}) if isinstance(net, Fact) else {}
+    found = []
+    for start in first:
+        text = (_option(start, "master_addr") or "").strip()
+        known = {text} if address(text) is not None else set(map(str, resolves.get(text, ())))
+        if known and not known & own and not any(_loopback(one) for one in known):
+            args = {"address": text, "own": ", ".join(sorted(own)[:4])}
+            found.append(fail(args, seen(start), Evidence("doctor:net", 0, args["own"])))
+    return found or passed({"address": _option(first[0], "master_addr") or "-"})
+
+
 def node_timeout(launch: Fact) -> Answer:
     """Above 128 ranks MS_NODE_TIMEOUT is longer than its default of 30 s (900 to 1800 s are advised)."""
     workers = launch.value["workers"]
@@ -281,4 +320,6 @@ def node_timeout(launch: Fact) -> Answer:
         return unknown("value_invalid")
     if int(text) >= 300:
         return passed({"seconds": text, "workers": workers})
-    return fail({"seconds": text, "workers": workers}, seen(setting) if setting is not None else None)
+    where = [setting] if setting is not None else launch.value["starts"][:1]
+    sized = [launch.value["env"][name] for name in ("MS_WORKER_NUM", "RANK_SIZE") if name in launch.value["env"]]
+    return fail({"seconds": text, "workers": workers}, *map(seen, (where or sized)[:1]))

@@ -6,11 +6,12 @@ Every function takes the normal form of ``doctor.probes.rank_table``. Where the 
 of a rule counts.
 """
 
+import re
 from collections import Counter
 from itertools import pairwise
 from typing import Any
 
-from doctor.checks.network.chips import address, device_nodes, family, family_of_type, own_addresses
+from doctor.checks.network.chips import device_nodes, family, family_of_type, own_addresses
 from doctor.model import Answer, Evidence, Fact, Unknown, Verdict, fail, not_applicable, passed, unknown
 
 SHOWN = 8
@@ -263,7 +264,7 @@ def ranks_in_blocks(table: Fact, chips: Maybe, pci: Maybe) -> Answer:
 
 
 def servers_in_order(table: Fact) -> Answer:
-    """R10: servers by rank stand in the dictionary order of their ids, addresses also in that of their numbers."""
+    """R10: servers by rank stand in the dictionary order of their ids; the order of the numbers in them will do."""
     value = table.value
     if value.form == "2.0" or not value.has_ranks or len(value.servers) < 2:
         return not_applicable("single_node" if len(value.servers) < 2 else "rank_table_form", form=value.form)
@@ -273,16 +274,17 @@ def servers_in_order(table: Fact) -> Answer:
             first[device.server] = min(first.get(device.server, device.rank_id), device.rank_id)
     order = [value.servers[i] for i in sorted(first, key=lambda i: (first[i], i))]
     ids = [server.server_id for server in order]
-    parsed = [address(one) for one in ids]
-    if ids == sorted(ids) or _ascending([(one.version, int(one)) if one is not None else None for one in parsed]):
+    numbered = [_by_number(one) for one in ids]
+    if ids == sorted(ids) or numbered == sorted(numbered):
         return passed({"servers": len(ids)})
     late = next(i for i in range(1, len(ids)) if ids[i] < ids[i - 1])
     seen = [at(value, server, "server_id", server.server_id) for server in order[late - 1 : late + 1]]
     return fail({"first": ids[late - 1], "second": ids[late]}, *seen)
 
 
-def _ascending(keys: list[Any]) -> bool:
-    return None not in keys and keys == sorted(keys)
+def _by_number(text: str) -> list[tuple[int, str]]:
+    """A key that sorts node-9 before node-10, and addresses by their numbers."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d{1,9})", text, flags=re.ASCII)]
 
 
 def ranks_follow_devices(table: Fact) -> Answer:

@@ -41,10 +41,12 @@ MSRUN_DEFAULTS = {
 }
 _MSRUN_OPTIONS = frozenset((
     *MSRUN_DEFAULTS, "worker_log_name", "tail_worker_log", "bind_core", "bind_numa", "sim_level", "sim_rank_id",
-    "rank_table_file",
+    "rank_table_file", "scale_num",
 ))  # fmt: skip
-_FLAGS = frozenset(("join", "bind_core", "bind_numa"))
-_BOOL = re.compile(r"(?i)true|false|1|0")
+_WHOLE_NUMBERS = frozenset((
+    "worker_num", "local_worker_num", "master_port", "node_rank", "cluster_time_out", "sim_level", "sim_rank_id",
+))  # fmt: skip
+_INT = re.compile(r"\s*[+-]?\d(?:_?\d)*\s*", re.ASCII)
 LAUNCH_NAMES = re.compile(
     r"MS_(?:ROLE|WORKER_NUM|SCHED_HOST|SCHED_PORT|NODE_ID|NODE_TIMEOUT|TOPO_TIMEOUT|RECEIVE_MSG_TIMEOUT|WORKER_IP"
     r"|SIMULATION_LEVEL|ENABLE_RECOVERY|RECOVERY_PATH|DISABLE_HEARTBEAT|ENABLE_LCCL|ENABLE_NUMA)"
@@ -72,7 +74,11 @@ class Setting(NamedTuple):
 
 
 class Start(NamedTuple):
-    """One command that starts training. ``kind``: msrun · msrun_launcher · mpirun · torchrun · rank_table."""
+    """One command that starts training. ``kind``: msrun · msrun_launcher · mpirun · torchrun · rank_table.
+
+    ``refused`` are the words for which msrun ends with its usage. ``open``: there are words that only the running shell
+    knows, so what is not given may still be there.
+    """
 
     kind: str
     source: str
@@ -81,30 +87,57 @@ class Start(NamedTuple):
     options: dict[str, Setting]
     arguments: int = 0
     """number of arguments of msrun_launcher.sh"""
+    refused: tuple[str, ...] = ()
+    open: bool = False
 
 
-def msrun_options(words: Sequence[str], where: Setting) -> dict[str, Setting]:
-    """The options of one msrun command line, up to the first word that is the user's program."""
+def _option_name(word: str) -> str:
+    """The option a word means; as for argparse, a beginning that only one option has will do. "" if none or several."""
+    if word in _MSRUN_OPTIONS:
+        return word
+    near = [option for option in _MSRUN_OPTIONS if option.startswith(word)] if word else []
+    return near[0] if len(near) == 1 else ""
+
+
+def _accepts(name: str, value: str) -> bool:
+    """Does msrun take this value? Options are parsed by type int, ``--join`` as a Python literal True or False."""
+    if is_open(value):
+        return True
+    if name == "join":
+        return value.strip() in ("True", "False", "1", "0")
+    if name == "worker_num":
+        return bool(_INT.fullmatch(value)) and int(value) > 0
+    return name not in _WHOLE_NUMBERS or bool(_INT.fullmatch(value))
+
+
+def msrun_options(words: Sequence[str], where: Setting) -> tuple[dict[str, Setting], list[str], bool]:
+    """(options, words that msrun refuses, whether more may come from the shell) of one msrun command line.
+
+    Every option takes a value. Reading ends at the first word that is the user's program. Measured with the parser of
+    MindSpore 2.10.0.
+    """
     found: dict[str, Setting] = {}
+    refused: list[str] = []
     at = 1
     while at < len(words):
         word = words[at]
-        if not word.startswith("--"):
-            break
-        name, equals, value = word[2:].partition("=")
-        name = name.replace("-", "_")
         at += 1
-        if name not in _MSRUN_OPTIONS:
+        if is_open(word) and not word.startswith("--"):
+            return found, refused, True
+        if not word.startswith("-"):
+            return found, refused, False
+        name, equals, value = word.lstrip("-").partition("=")
+        option = _option_name(name) if word.startswith("--") else ""
+        if not option:
+            refused.append(word)
             continue
         if not equals:
-            following = words[at] if at < len(words) else ""
-            if name in _FLAGS and not _BOOL.fullmatch(following):
-                value = "True"
-            else:
-                value = following
-                at += 1
-        found[name] = where._replace(value=value)
-    return found
+            value = words[at] if at < len(words) else ""
+            at += 1
+        if not _accepts(option, value):
+            refused.append(word if equals else f"{word} {value}".strip())
+        found[option] = where._replace(value=value)
+    return found, refused, False
 
 
 def _launcher_options(arguments: Sequence[str], where: Setting) -> dict[str, Setting]:
@@ -126,7 +159,8 @@ def _start(command: Command, source: str) -> Start | None:
     name = os.path.basename(words[0])
     where = Setting("", source, command.line, command.text)
     if name == "msrun":
-        return Start("msrun", source, command.line, command.text, msrun_options(words, where))
+        options, refused, hidden = msrun_options(words, where)
+        return Start("msrun", source, command.line, command.text, options, 0, tuple(refused[:8]), hidden)
     if name == "msrun_launcher.sh":
         arguments = [word for word in words[1:] if word]
         if ">" in " ".join(arguments[1:]):
@@ -169,8 +203,9 @@ def settings(environment: Mapping[str, str], texts: Sequence[tuple[str, str]]) -
     """The launch in one form.
 
     ``style`` none · msrun · dynamic · rank_table · mpirun · torchrun; ``styles`` all that were seen. ``options`` are
-    msrun's, only those that were given. ``env`` holds the launch variables by name, ``assigned`` every assignment of
-    the texts. ``workers``, ``local_workers``, ``nodes``, ``master``, ``port`` are None where they cannot be told.
+    msrun's, only those that were given. ``env`` holds the launch variables by name, ``shell`` those of the environment
+    alone, ``assigned`` what the texts assign to variables of HCCL, CANN and the launch. ``workers``,
+    ``local_workers``, ``nodes``, ``master``, ``port`` are None where they cannot be told.
     """
     env = {
         name: Setting(value, ENVIRONMENT, 0, f"{name}={value}"[:400])
@@ -187,7 +222,7 @@ def settings(environment: Mapping[str, str], texts: Sequence[tuple[str, str]]) -
                 starts.append(start)
             for name, value in command.assigned:
                 setting = Setting(value, source, command.line, command.text)
-                if len(assigned) < 2_000:
+                if len(assigned) < 2_000 and name.startswith(("HCCL_", "ASCEND_", "MS_", "CM_", "RANK_")):
                     assigned.append((name, setting))
                 if LAUNCH_NAMES.fullmatch(name) and not is_open(value):
                     env[name] = setting
@@ -222,11 +257,12 @@ def _numbers(
     if "msrun" in styles:
         given = [s for s in starts if s.kind in ("msrun", "msrun_launcher")]
         hidden = {n for s in given for n, o in s.options.items() if is_open(o.value)}
+        more = any(s.open for s in given)
 
         def of(name: str) -> str | None:
             if name in options:
                 return options[name].value
-            return None if name in hidden else MSRUN_DEFAULTS[name]
+            return None if name in hidden or more else MSRUN_DEFAULTS[name]
 
         workers, local, port = (whole(of(n) or "") for n in ("worker_num", "local_worker_num", "master_port"))
         master = of("master_addr")

@@ -135,7 +135,8 @@ def _evidence(evidence: Evidence, columns: int, context: bool = True) -> list[Li
         if width(text) > room:
             text = _cut(text, room - 1) + "…"
         pointer = ">" if hit else " "
-        return [("bold" if hit else "dim", f"   {pointer} {line:>{number}} | "), ("bold" if hit else "dim", text)]
+        style = "bold" if hit else "dim"
+        return [(style, f"   {pointer} {line or '':>{number}} | "), (style, text)]
 
     if context:
         for n, text in enumerate(evidence.before):

@@ -21,7 +21,7 @@ export HCCL_CONNECT_TIMEOUT=1200
 WORKER=16; LOCAL=8
 MASTER=${MASTER_ADDR:-192.0.2.1}
 msrun --worker_num=$WORKER --local_worker_num $LOCAL \\
-  --master_addr=$MASTER --master_port=8119 --node_rank=${1} --join \\
+  --master_addr=$MASTER --master_port=8119 --node_rank=${1} --join True \\
   run_mindformer.py --config configs/a.yaml --worker_num 3 > log 2>&1 &
 """
 
@@ -33,6 +33,31 @@ def test_an_msrun_command_is_read_with_variables_and_lines():
     start = found["starts"][0]
     assert (start.line, start.source) == (6, "run.sh")
     assert start.options["join"].value == "True" and start.options["node_rank"].value == "${1}"
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        ("--worker_num=8 --join True a.py --x", []),
+        ("--worker_num=8 --join a.py", ["--join a.py"]),
+        ("--join=true a.py", ["--join=true"]),
+        ("--join=1 a.py", []),
+        ("--worker-num=8 a.py", ["--worker-num=8"]),
+        ("--nnodes=2 a.py", ["--nnodes=2"]),
+        ("--local=4 a.py", []),
+        ("--worker=4 a.py", ["--worker=4"]),
+        ("--master_port=abc a.py", ["--master_port=abc"]),
+        ("--worker_num=8.0 a.py", ["--worker_num=8.0"]),
+        ("--worker_num=0 a.py", ["--worker_num=0"]),
+        ("-m a", ["-m"]),
+        ("--join=False python a.py", []),
+        ("a.py --worker_num=x", []),
+        ("--worker_num=$N $SCRIPT --nnodes=2", []),
+    ],
+)
+def test_msrun_refuses_what_its_parser_refuses(words, refused):
+    """Answers of the parser of msrun 2.10.0 to the same words."""
+    assert list(settings({}, [("x", f"msrun {words}")])["starts"][0].refused) == refused
 
 
 def test_defaults_of_msrun_count_where_nothing_is_given():

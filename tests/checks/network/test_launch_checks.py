@@ -144,6 +144,7 @@ def test_visible_devices_are_read_as_the_runtime_reads_them(value, present, take
         ({"ASCEND_VISIBLE_DEVICES": "0-2,4"}, False),
         ({"ASCEND_VISIBLE_DEVICES": "npu-1,npu-3"}, False),
         ({"ASCEND_VISIBLE_DEVICES": "void"}, False),
+        ({"ASCEND_VISIBLE_DEVICES": "Ascend910-0,Ascend910-1"}, False),
         ({"ASCEND_VISIBLE_DEVICES": "0,npu-1"}, True),
         ({"DEVICE_ID": "7"}, False),
         ({"DEVICE_ID": "8"}, True),
@@ -166,6 +167,24 @@ def test_device_variables(env, bad):
 )
 def test_nodes_have_a_rank(text, bad):
     assert failed(checks.node_rank_given(launch(text))) == bad
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        (TWO_NODES.format("192.0.2.1"), Verdict.PASS),
+        (TWO_NODES.format("192.0.2.9"), Verdict.FAIL),
+        (TWO_NODES.format("192.0.2.9").replace("rank=0", "rank=1"), Verdict.NOT_APPLICABLE),
+        (TWO_NODES.format("127.0.0.1"), Verdict.PASS),
+        (TWO_NODES.format("node-a"), Verdict.PASS),
+        ("msrun a.py", Verdict.NOT_APPLICABLE),
+    ],
+)
+def test_the_scheduler_starts_where_the_master_address_is(text, verdict):
+    answer = checks.master_is_here(launch(text), net())
+    assert (answer[0] if isinstance(answer, list) else answer).verdict is verdict
+    unread = checks.master_is_here(launch(TWO_NODES.format("192.0.2.1")), NOT_KNOWN)
+    assert not isinstance(unread, list) and unread.verdict is Verdict.UNKNOWN
 
 
 NAMES = st.sampled_from(
@@ -198,4 +217,36 @@ def test_no_launch_raises(env, text):
     checks.launcher_arguments(fact)
     checks.node_rank_given(fact)
     checks.node_timeout(fact)
+    checks.options_accepted(fact)
+    checks.master_is_here(fact, net())
     device_variables(fact, EIGHT, NOT_KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("there", "rules"),
+    [
+        ({}, set()),
+        ({"ask launch_text": TWO_NODES.format("192.0.2.1").replace("8118", "8119")}, {"RUN590"}),
+        ({"ask launch_text": TWO_NODES.format("192.0.2.1").replace("_num=16", "_num=8")}, {"RUN590"}),
+        ({"ask launch_text": TWO_NODES.format("192.0.2.1").replace("rank=0", "rank=1")}, set()),
+        ({"file /t.json": "sample:ranktable_bad__rank_id-gap.json"}, {"HCCL592"}),
+    ],
+)
+def test_launch_and_table_of_two_hosts_are_compared(there, rules):
+    from doctor import checkup, compare
+    from doctor.hosts.compose import example
+    from doctor.rulebase import load
+
+    items = {
+        "ask env": {},
+        "ask launch_text": TWO_NODES.format("192.0.2.1"),
+        "ask rank_table_path": "/t.json",
+        "file /t.json": "sample:ranktable_v1.0__2server-16p__merged.json",
+    }
+    base = load()
+    run = checkup.Checkup(example(items), checkup.Options(only=("HCCL5*", "RUN5*")), base)
+    for _ in run.steps():
+        pass
+    report = compare.against(run.report(), run.facts, example({**items, **there}), run.options, base)
+    failing = {f.id for f in report.findings if f.verdict is Verdict.FAIL and f.id[-3:-1] == "59"}
+    assert failing == rules

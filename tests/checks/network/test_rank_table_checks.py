@@ -202,6 +202,9 @@ def test_addresses_are_needed_where_roce_is_used(text, chip, fails):
         ("10.0.0.9", "10.0.0.10", False),
         ("10.0.0.10", "10.0.0.9", False),
         ("10.0.0.3", "10.0.0.2", True),
+        ("node-9", "node-10", False),
+        ("node-10", "node-9", False),
+        ("node-b", "node-a", True),
     ],
 )
 def test_servers_may_stand_in_either_order_of_addresses(first, second, fails):
