@@ -685,18 +685,20 @@ def have_of(facts: Mapping[str, Fact | Unknown], npu: bool | None = None) -> Hav
     python, mindspore, mindformers = value("ver.python"), value("ver.mindspore"), value("ver.mindformers")
     system = value("host.system")
     use = cann_in_use(cann) or {}
+    # a pasted list shows what there is, not what is missing
+    none = "" if python and not python.get("pasted") else None
     values: dict[str, str | None] = {
         "driver": driver.get("version")
         or _absence(facts.get("ver.driver"), npu, value("host.container").get("inside")),
         "cann": str(use.get("version") or "") or ("" if cann and not cann.get("installs") else None),
-        "mindspore": mindspore.get("version") or ("" if python else None),
-        "mindformers": mindformers.get("version") or ("" if python else None),
+        "mindspore": mindspore.get("version") or none,
+        "mindformers": mindformers.get("version") or none,
         "python": python.get("version") or None,
     }
     packages = python.get("packages")
     for name in ("numpy", "protobuf"):
         found = packages.get(name) if isinstance(packages, Mapping) else None
-        values[name] = str(found.get("version") or "") if isinstance(found, Mapping) else ("" if python else None)
+        values[name] = str(found.get("version") or "") if isinstance(found, Mapping) else none
     board = facts.get("npu.board")
     rows = (
         [r for r in board.value if isinstance(r, Mapping)]
@@ -738,9 +740,9 @@ def have_of(facts: Mapping[str, Fact | Unknown], npu: bool | None = None) -> Hav
 
 def cann_in_use(cann: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The CANN that the shell uses, else the only one there is, else the newest toolkit."""
-    installs = [
-        i for i in cann.get("installs") or () if isinstance(i, Mapping) and i.get("kind", "toolkit") == "toolkit"
-    ]
+    listed = cann.get("installs")
+    listed = listed if isinstance(listed, (list, tuple)) else ()
+    installs = [i for i in listed if isinstance(i, Mapping) and i.get("kind", "toolkit") == "toolkit"]
     sourced = next((i for i in installs if i.get("sourced")), None)
     if sourced is not None or len(installs) < 2:
         return sourced or (installs[0] if installs else None)

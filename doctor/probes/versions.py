@@ -336,7 +336,8 @@ def read_cann(host: Host, facts: Facts) -> list[Fact | Unknown]:
         "sourced": sourced,
         "home": home,
         "home_variable": next((v for v in (*ROOT_VARIABLES[:2], "ASCEND_OPP_PATH") if env.get(v)), ""),
-        "env_known": isinstance(env_fact, Fact),
+        # some export lines of a paste are not the whole of an environment
+        "env_known": "PATH" in env,
         "env": {n: [real or name for real, name in zip(in_env[n], ps, strict=True)] for n, ps in from_env.items()},
         "mixed": mixed if len(mixed) > 1 else [],
         "legacy": legacy_marks(env),
