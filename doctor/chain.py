@@ -689,7 +689,7 @@ def have_of(facts: Mapping[str, Fact | Unknown], npu: bool | None = None) -> Hav
     none = "" if python and not python.get("pasted") else None
     values: dict[str, str | None] = {
         "driver": driver.get("version")
-        or _absence(facts.get("ver.driver"), npu, value("host.container").get("inside")),
+        or _absence(facts.get("ver.driver"), npu, value("host.container").get("inside"), value("npu.smi").get("state")),
         "cann": str(use.get("version") or "") or ("" if cann and not cann.get("installs") else None),
         "mindspore": mindspore.get("version") or none,
         "mindformers": mindformers.get("version") or none,
@@ -764,9 +764,9 @@ def chip_of(facts: Mapping[str, Fact | Unknown]) -> str | None:
     return None
 
 
-def _absence(fact: Fact | Unknown | None, npu: bool | None, inside: Any) -> str | None:
-    """Empty for a driver known not to be here: an NPU, no files and no container; else None."""
-    gone = isinstance(fact, Unknown) and fact.why == "no_file"
+def _absence(fact: Fact | Unknown | None, npu: bool | None, inside: Any, smi: Any) -> str | None:
+    """Empty for a driver known not to be here: an NPU, no files, no npu-smi and no container; else None."""
+    gone = isinstance(fact, Unknown) and fact.why == "no_file" and smi in (None, "missing")
     return "" if gone and npu and inside is False else None
 
 
