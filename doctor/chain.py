@@ -217,6 +217,7 @@ class Judge:
         tested = hdk["tested_from"]
         if any(hdk_fits(driver, p) for p in hdk["accepted"]):
             if tested and have < AscendVersion(tested):
+                want = tuple(p for p in want if not _below(re.sub(r"(?i)\.X$", "", p), tested))
                 return link("unlisted", WARN)
             return link("accepted", ACCEPTED)
         if all(_above(driver, p) for p in want):

@@ -166,11 +166,13 @@ def te_stale(python: Fact, cann: Fact) -> Answer:
     seen = Evidence("doctor:python", 0, f"te: {args['path']}")
     if any(real.startswith(root + "/") for root in cann.value["mixed"] if root != use["root"]):
         return not_applicable("said_by", id="VER515")
-    own = (use["root"], *use["names"])
+    own = tuple(f"{root}/" for root in (use["root"], *use["names"]))
     if real.startswith(own) or str(te.get("dir", "")).startswith(own):
         return passed(args, seen)
     others = [
-        i for i in cann.value["installs"] if i["root"] != use["root"] and real.startswith((i["root"], *i["names"]))
+        i
+        for i in cann.value["installs"]
+        if i["root"] != use["root"] and real.startswith(tuple(f"{n}/" for n in (i["root"], *i["names"])))
     ]
     if others:
         return fail({**args, "version": others[0]["version"]}, seen, _file(use))

@@ -329,8 +329,9 @@ def read_cann(host: Host, facts: Facts) -> list[Fact | Unknown]:
     for install in installs:
         install["sourced"] = install["root"] == sourced
     use = next((i for i in installs if i["sourced"]), None)
-    kinds = {i["root"]: i["kind"] for i in installs}
-    mixed = [root for root in used if kinds.get(root, "toolkit") == "toolkit"]
+    # a folder that merely has such a name is no CANN
+    toolkits = {i["root"] for i in installs if i["kind"] == "toolkit" and i["toolkit"]}
+    mixed = [root for root in used if root in toolkits]
     value: dict[str, Any] = {
         "installs": [i for i in installs if i["version"] or i["internal"] or i["sourced"]],
         "sourced": sourced,
@@ -437,11 +438,15 @@ def _operators(host: Host, finder: _Finder, root: str, value: dict[str, Any], in
         info = parse_info(raw.out) if raw.state == "ok" else {}
         version = info.get("version_dir", ("", 0))[0]
         version = version if minor(version) else info.get("Version", ("", 0))[0]
-        if version:
+        if version or any(path == p for _, p in shared):
             found.append({"package": name, "version": version})
     kernels = any(f["package"] == "kernels" for f in found)
     value["opp_kernel"] = True if kernels else ("opp_kernel" in inside if inside else None)
-    value["ops"] = found if found or inside else None
+    seen = bool(inside)
+    if value["layout"] == "open" and not found:
+        # only a list of packages tells that one is missing
+        seen = bool(shared) or host.read(f"{root}/share/info/runtime/version.info", 1 << 16).state == "ok"
+    value["ops"] = found if found or seen else None
 
 
 def _nnal(host: Host, version: str) -> list[dict[str, str]]:

@@ -176,6 +176,12 @@ def test_two_roots_in_one_shell_are_mixed():
     assert value["mixed"] == ["/usr/local/Ascend/cann-8.5.0", "/usr/local/Ascend/ascend-toolkit/8.1.RC1"]
 
 
+def test_a_folder_that_is_only_called_cann_mixes_nothing():
+    home = {"look /home/me/cann": look("/home/me/cann"), "look /home/me/cann/*": look("/home/me/cann/src")}
+    value = cann({**NEW, **home}, ASCEND_HOME_PATH="/usr/local/Ascend/cann", PYTHONPATH="/home/me/cann/src")
+    assert value["mixed"] == [] and len(value["installs"]) == 1
+
+
 def test_a_variable_that_leads_nowhere_is_kept():
     value = cann(OLD, ASCEND_HOME_PATH="/usr/local/Ascend/ascend-toolkit/7.0.0")
     assert value["home"].endswith("7.0.0") and value["sourced"] is None and not value["installs"][0]["sourced"]

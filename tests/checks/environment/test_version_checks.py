@@ -21,6 +21,9 @@ HANGS = {"run npu-smi info": {"state": "timeout"}} | {
     f"run npu-smi info -t board -i {n}{chip}": NONE for n in range(8) for chip in ("", " -c 0")
 }
 NOT_READ = {"ask python": {"state": "timeout"}}
+NINE = "file /usr/local/Ascend/cann-9.0.0/share/info"
+SHARED = "look /usr/local/Ascend/cann-9.0.0/share/info/*"
+OPS = ("ops_math", "ops_nn", "ops_cv", "ops_transformer")
 CPU = {"base": "cpu"}
 A2 = {"base": "a2-8p"}
 A3 = {"base": "a3-16d"}
@@ -87,6 +90,10 @@ CASES = [
     ("VER506", {**A2, f"file {ROOT}/opp_kernel/version.info": "version_dir=8.1.RC1"}, "fail error"),
     ("VER506", A2, "pass"),
     ("VER506", A3, "pass"),
+    ("VER506", {**A3, **{f"{NINE}/{name}/version.info": None for name in OPS}}, "pass"),
+    ("VER506", {**A3, SHARED: [{"path": f"{NINE[5:]}/runtime", "kind": "dir"}]}, "fail error"),
+    ("VER506", {**A3, SHARED: NONE, **{f"{NINE}/{name}/version.info": None for name in OPS}}, "fail error"),
+    ("VER506", {**A3, SHARED: NONE, **{f"{NINE}/{n}/version.info": None for n in (*OPS, "runtime")}}, "unknown"),
     ("VER506", CPU, "not_applicable"),
     # custom_op_mismatch
     ("VER507", {**A2, **python(mindspore="2.9.0", own={"built_with": {"a": "9.0.0"}})}, "fail advice"),
