@@ -344,8 +344,8 @@ class Judge:
         own = self._required("mindspore", mindspore, self.have.mindspore_requires, "numpy")
         works = row["numpy_works"] if row else ""
         if works and satisfies(numpy, works) is False:
-            return Link("mindspore-numpy", ends, both, "outside", WARN, (works,), "table",
-                        _source(self.table, ["MEASURED"]), 0, "derived")  # fmt: skip
+            source = _source(self.table, row["numpy_source"] if row else [])
+            return Link("mindspore-numpy", ends, both, "outside", WARN, (works,), "table", source, 0, "derived")
         if own:
             return self._range("mindspore-numpy", ends, both, numpy, own, WARN, [], "official", machine=True)
         return self._range("mindspore-numpy", ends, both, numpy, row["numpy"] if row else "", WARN, ["WHL"], "official")

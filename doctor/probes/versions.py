@@ -586,6 +586,12 @@ def read_chain(host: Host, facts: Facts) -> list[Fact | Unknown]:
     value["seen"] = {
         part: tuple(fact.evidence)[:3] for part, fact in seen.items() if isinstance(fact, Fact) and fact.evidence
     }
+    python = facts.get("ver.python")
+    for part in ("numpy", "protobuf"):
+        found = package(python.value, part) if isinstance(python, Fact) else None
+        if found is not None:
+            said = f"{part} {found.get('version', '')} ({found.get('where', '')})"
+            value["seen"][part] = ("doctor:python", 0, said)
     own = facts.get("ver.mindspore")
     if isinstance(own, Fact) and own.value["accepted_line"]:
         said = f"self.version = {own.value['accepted']}"
