@@ -663,7 +663,7 @@ def judge(have: Have, table: Table | None = None) -> dict[str, Any]:
     known = [link for link in links if link.level is not None]
     broken = [link for link in links if link.broken]
     missing = one.missing(have.values)
-    proposals = one.propose() if broken or missing else []
+    proposals = _proposals(one, [link.id for link in broken], missing) if broken or missing else []
     return {
         "have": {**have.values, "firmware": have.firmware, "chip": have.chip, "arch": have.arch},
         "npu": have.npu,
@@ -673,6 +673,20 @@ def judge(have: Have, table: Table | None = None) -> dict[str, Any]:
         "proposals": proposals,
         "plan": [plan_text(p) for p in proposals],
     }
+
+
+def _proposals(judge: Judge, broken: Sequence[str], missing: Sequence[str]) -> list[dict[str, Any]]:
+    """What to change. A wheel of another Python is put right by installing the same MindSpore again."""
+    have = judge.have
+    fresh = Judge(judge.table, have._replace(wheel_tag=""))
+    if "mindspore-python" in broken and fresh.whole(have.values) and not missing:
+        version = have.values["mindspore"]
+        install = f"{have.executable or 'python3'} -m pip install --force-reinstall --no-deps mindspore=={version}"
+        again = {"what": "mindspore", "from": version, "to": version}
+        keeps = [p for p in PARTS if have.values.get(p) and p != "mindspore"]
+        return [{"changes": [again], "cost": COST["mindspore"], "keeps": keeps, "root": False, "reboot": False,
+                 "commands": [install]}]  # fmt: skip
+    return fresh.propose()
 
 
 def have_of(facts: Mapping[str, Fact | Unknown], npu: bool | None = None) -> Have:

@@ -75,7 +75,9 @@ def absent(cann: Fact, chain: Fact | Unknown) -> Answer:
     npu = _npu(chain)
     if npu is None:
         return unknown("npu_unknown")
-    return fail({}) if npu else not_applicable("no_npu")
+    seen = chain.value["seen"].get("chip") if isinstance(chain, Fact) else None
+    looked = Evidence("/usr/local/Ascend", 0, "no ascend-toolkit, no cann")
+    return fail({}, looked, Evidence(*seen) if seen else None) if npu else not_applicable("no_npu")
 
 
 def env_stale(cann: Fact, chain: Fact | Unknown) -> Answer:

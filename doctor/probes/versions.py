@@ -218,7 +218,8 @@ class _Finder:
             raw = self.host.look(pattern)
             rows = data_of(raw)
             self.asked = self.asked or raw.state == "ok"
-            found = [r for r in rows if isinstance(r, dict) and isinstance(r.get("path"), str)] if rows else []
+            rows = rows if isinstance(rows, list) else []
+            found = [r for r in rows if isinstance(r, dict) and isinstance(r.get("path"), str)]
             self.rows.update((r["path"], r) for r in found)
             self.lists[pattern] = [r["path"] for r in found]
         return self.lists[pattern]
@@ -287,9 +288,8 @@ def _names(env: Mapping[str, str]) -> dict[str, list[str]]:
 def read_cann(host: Host, facts: Facts) -> list[Fact | Unknown]:
     """``ver.cann``: every CANN here, and which one the shell has sourced."""
     env_fact = facts.get("host.env")
-    env: dict[str, str] = (
-        dict(env_fact.value) if isinstance(env_fact, Fact) and isinstance(env_fact.value, Mapping) else {}
-    )
+    values = env_fact.value if isinstance(env_fact, Fact) and isinstance(env_fact.value, Mapping) else {}
+    env = {name: value for name, value in values.items() if isinstance(name, str) and isinstance(value, str)}
     finder = _Finder(host)
     bases = [ASCEND]
     if env.get("HOME", "").startswith("/"):

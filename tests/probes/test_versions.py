@@ -216,6 +216,14 @@ def test_links_that_lead_in_a_circle_end():
     assert value["installs"] == []
 
 
+@pytest.mark.parametrize(
+    "junk", ["", "7", "{}", '{"path": 3}', "[1, null]", '[{"path": "/usr/local/Ascend/cann", "kind": 3}]']
+)
+def test_junk_from_the_file_system_is_no_cann(junk):
+    items = {"look /usr/local/Ascend/cann*": junk, "look /usr/local/Ascend/ascend-toolkit/*": junk}
+    assert cann(items, ASCEND_HOME_PATH=7, PATH=None, LD_LIBRARY_PATH="::/:/x")["installs"] == []
+
+
 def test_version_cfg_and_nnal():
     cfg = versions.parse_version_cfg(
         "# version: 1.0\nruntime_running_version=[7.3.0.9.999:8.0.RC2]\n"
