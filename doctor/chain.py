@@ -217,6 +217,7 @@ class Judge:
         tested = hdk["tested_from"]
         if any(hdk_fits(driver, p) for p in hdk["accepted"]):
             if tested and have < AscendVersion(tested):
+                want = tuple(p for p in want if not _below(re.sub(r"(?i)\.X$", "", p), tested))
                 return link("unlisted", WARN)
             return link("accepted", ACCEPTED)
         if all(_above(driver, p) for p in want):
@@ -343,8 +344,8 @@ class Judge:
         own = self._required("mindspore", mindspore, self.have.mindspore_requires, "numpy")
         works = row["numpy_works"] if row else ""
         if works and satisfies(numpy, works) is False:
-            return Link("mindspore-numpy", ends, both, "outside", WARN, (works,), "table",
-                        _source(self.table, ["MEASURED"]), 0, "derived")  # fmt: skip
+            source = _source(self.table, row["numpy_source"] if row else [])
+            return Link("mindspore-numpy", ends, both, "outside", WARN, (works,), "table", source, 0, "derived")
         if own:
             return self._range("mindspore-numpy", ends, both, numpy, own, WARN, [], "official", machine=True)
         return self._range("mindspore-numpy", ends, both, numpy, row["numpy"] if row else "", WARN, ["WHL"], "official")
@@ -662,7 +663,7 @@ def judge(have: Have, table: Table | None = None) -> dict[str, Any]:
     known = [link for link in links if link.level is not None]
     broken = [link for link in links if link.broken]
     missing = one.missing(have.values)
-    proposals = one.propose() if broken or missing else []
+    proposals = _proposals(one, [link.id for link in broken], missing) if broken or missing else []
     return {
         "have": {**have.values, "firmware": have.firmware, "chip": have.chip, "arch": have.arch},
         "npu": have.npu,
@@ -672,6 +673,20 @@ def judge(have: Have, table: Table | None = None) -> dict[str, Any]:
         "proposals": proposals,
         "plan": [plan_text(p) for p in proposals],
     }
+
+
+def _proposals(judge: Judge, broken: Sequence[str], missing: Sequence[str]) -> list[dict[str, Any]]:
+    """What to change. A wheel of another Python is put right by installing the same MindSpore again."""
+    have = judge.have
+    fresh = Judge(judge.table, have._replace(wheel_tag=""))
+    if "mindspore-python" in broken and fresh.whole(have.values) and not missing:
+        version = have.values["mindspore"]
+        install = f"{have.executable or 'python3'} -m pip install --force-reinstall --no-deps mindspore=={version}"
+        again = {"what": "mindspore", "from": version, "to": version}
+        keeps = [p for p in PARTS if have.values.get(p) and p != "mindspore"]
+        return [{"changes": [again], "cost": COST["mindspore"], "keeps": keeps, "root": False, "reboot": False,
+                 "commands": [install]}]  # fmt: skip
+    return fresh.propose()
 
 
 def have_of(facts: Mapping[str, Fact | Unknown], npu: bool | None = None) -> Have:
@@ -685,18 +700,20 @@ def have_of(facts: Mapping[str, Fact | Unknown], npu: bool | None = None) -> Hav
     python, mindspore, mindformers = value("ver.python"), value("ver.mindspore"), value("ver.mindformers")
     system = value("host.system")
     use = cann_in_use(cann) or {}
+    # a pasted list shows what there is, not what is missing
+    none = "" if python and not python.get("pasted") else None
     values: dict[str, str | None] = {
         "driver": driver.get("version")
-        or _absence(facts.get("ver.driver"), npu, value("host.container").get("inside")),
+        or _absence(facts.get("ver.driver"), npu, value("host.container").get("inside"), value("npu.smi").get("state")),
         "cann": str(use.get("version") or "") or ("" if cann and not cann.get("installs") else None),
-        "mindspore": mindspore.get("version") or ("" if python else None),
-        "mindformers": mindformers.get("version") or ("" if python else None),
+        "mindspore": mindspore.get("version") or none,
+        "mindformers": mindformers.get("version") or none,
         "python": python.get("version") or None,
     }
     packages = python.get("packages")
     for name in ("numpy", "protobuf"):
         found = packages.get(name) if isinstance(packages, Mapping) else None
-        values[name] = str(found.get("version") or "") if isinstance(found, Mapping) else ("" if python else None)
+        values[name] = str(found.get("version") or "") if isinstance(found, Mapping) else none
     board = facts.get("npu.board")
     rows = (
         [r for r in board.value if isinstance(r, Mapping)]
@@ -738,9 +755,9 @@ def have_of(facts: Mapping[str, Fact | Unknown], npu: bool | None = None) -> Hav
 
 def cann_in_use(cann: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The CANN that the shell uses, else the only one there is, else the newest toolkit."""
-    installs = [
-        i for i in cann.get("installs") or () if isinstance(i, Mapping) and i.get("kind", "toolkit") == "toolkit"
-    ]
+    listed = cann.get("installs")
+    listed = listed if isinstance(listed, (list, tuple)) else ()
+    installs = [i for i in listed if isinstance(i, Mapping) and i.get("kind", "toolkit") == "toolkit"]
     sourced = next((i for i in installs if i.get("sourced")), None)
     if sourced is not None or len(installs) < 2:
         return sourced or (installs[0] if installs else None)
@@ -762,9 +779,9 @@ def chip_of(facts: Mapping[str, Fact | Unknown]) -> str | None:
     return None
 
 
-def _absence(fact: Fact | Unknown | None, npu: bool | None, inside: Any) -> str | None:
-    """Empty for a driver known not to be here: an NPU, no files and no container; else None."""
-    gone = isinstance(fact, Unknown) and fact.why == "no_file"
+def _absence(fact: Fact | Unknown | None, npu: bool | None, inside: Any, smi: Any) -> str | None:
+    """Empty for a driver known not to be here: an NPU, no files, no npu-smi and no container; else None."""
+    gone = isinstance(fact, Unknown) and fact.why == "no_file" and smi in (None, "missing")
     return "" if gone and npu and inside is False else None
 
 

@@ -95,6 +95,14 @@ def run(
         return not wanted or any(path == w or path.startswith(w.rstrip("/") + "/") for w in wanted)
 
     problems = [str(p) for p in base.problems if chosen(os.path.abspath(p.file))]
+    table = os.path.join(folder, "versions.yaml")
+    if os.path.exists(table) and chosen(table):
+        from doctor import versionschema
+
+        try:
+            problems += [f"{table}:1: {line}" for line in versionschema.lint(versionschema.read(table))]
+        except ValueError as error:
+            problems.append(str(error))
     for path in wanted:
         if not os.path.exists(path):
             problems.append(f"{path}:1: no such file")

@@ -65,6 +65,7 @@ class MindsporeS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     glibcxx: str = ""
     numpy: str = ""
     numpy_works: str = ""
+    numpy_source: list[str] = msgspec.field(default_factory=lambda: ["NUMPY1"])
     protobuf: str = ""
     chips: list[str] = []
     chips_confidence: Confidence = "unverified"
@@ -210,7 +211,7 @@ def lint(data: dict[str, Any]) -> list[str]:
         found.extend(f"{where}: Python {p} is not listed" for p in row["python"] if p not in data["python"])
         for text in (row["numpy"], row["numpy_works"], row["protobuf"]):
             spec(where, text)
-        sources(where, cann["source"])
+        sources(where, cann["source"] + row["numpy_source"])
         chips = {chip["cann_chip"] for chip in table.chips}
         found.extend(f"{where}: chip {c} is not listed" for c in row["chips"] if c not in chips)
     for row in table.mindformers:

@@ -176,6 +176,14 @@ def test_the_least_change_is_found(changes, best):
     assert (found[0] if found else None) == best
 
 
+def test_a_wheel_of_another_python_is_installed_again():
+    value = chain.judge(have(wheel_tag="cp39"), TABLE)
+    assert value["plan"] == ["mindspore 2.7.0 -> 2.7.0"] and value["whole"] is False
+    assert value["proposals"][0]["commands"] == ["python3 -m pip install --force-reinstall --no-deps mindspore==2.7.0"]
+    both = chain.judge(have(wheel_tag="cp39", cann="8.5.0", mindformers=""), TABLE)
+    assert both["plan"][0] == "mindspore 2.7.0 -> 2.7.2"
+
+
 def test_a_cpu_machine_is_asked_for_nothing():
     value = chain.judge(have(npu=False, driver=None, cann="", mindformers=""), TABLE)
     assert value["whole"] is True and value["proposals"] == [] and value["missing"] == []

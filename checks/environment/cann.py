@@ -75,7 +75,9 @@ def absent(cann: Fact, chain: Fact | Unknown) -> Answer:
     npu = _npu(chain)
     if npu is None:
         return unknown("npu_unknown")
-    return fail({}) if npu else not_applicable("no_npu")
+    seen = chain.value["seen"].get("chip") if isinstance(chain, Fact) else None
+    looked = Evidence("/usr/local/Ascend", 0, "no ascend-toolkit, no cann")
+    return fail({}, looked, Evidence(*seen) if seen else None) if npu else not_applicable("no_npu")
 
 
 def env_stale(cann: Fact, chain: Fact | Unknown) -> Answer:
@@ -166,11 +168,13 @@ def te_stale(python: Fact, cann: Fact) -> Answer:
     seen = Evidence("doctor:python", 0, f"te: {args['path']}")
     if any(real.startswith(root + "/") for root in cann.value["mixed"] if root != use["root"]):
         return not_applicable("said_by", id="VER515")
-    own = (use["root"], *use["names"])
+    own = tuple(f"{root}/" for root in (use["root"], *use["names"]))
     if real.startswith(own) or str(te.get("dir", "")).startswith(own):
         return passed(args, seen)
     others = [
-        i for i in cann.value["installs"] if i["root"] != use["root"] and real.startswith((i["root"], *i["names"]))
+        i
+        for i in cann.value["installs"]
+        if i["root"] != use["root"] and real.startswith(tuple(f"{n}/" for n in (i["root"], *i["names"])))
     ]
     if others:
         return fail({**args, "version": others[0]["version"]}, seen, _file(use))

@@ -162,7 +162,7 @@ def driver_unknown(driver: Fact | Unknown, chain: Fact | Unknown, container: Fac
         return unknown("npu_unknown")
     inside = bool(isinstance(container, Fact) and container.value.get("inside"))
     path = driver.args.get("path") or "/usr/local/Ascend/driver/version.info"
-    return fail({"path": path}, severity="warning" if inside else "error")
+    return fail({"path": path}, Evidence(path, 0, "no such file"), severity="warning" if inside else "error")
 
 
 def firmware_mismatch(chain: Fact) -> Answer:

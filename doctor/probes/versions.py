@@ -218,7 +218,8 @@ class _Finder:
             raw = self.host.look(pattern)
             rows = data_of(raw)
             self.asked = self.asked or raw.state == "ok"
-            found = [r for r in rows if isinstance(r, dict) and isinstance(r.get("path"), str)] if rows else []
+            rows = rows if isinstance(rows, list) else []
+            found = [r for r in rows if isinstance(r, dict) and isinstance(r.get("path"), str)]
             self.rows.update((r["path"], r) for r in found)
             self.lists[pattern] = [r["path"] for r in found]
         return self.lists[pattern]
@@ -287,9 +288,8 @@ def _names(env: Mapping[str, str]) -> dict[str, list[str]]:
 def read_cann(host: Host, facts: Facts) -> list[Fact | Unknown]:
     """``ver.cann``: every CANN here, and which one the shell has sourced."""
     env_fact = facts.get("host.env")
-    env: dict[str, str] = (
-        dict(env_fact.value) if isinstance(env_fact, Fact) and isinstance(env_fact.value, Mapping) else {}
-    )
+    values = env_fact.value if isinstance(env_fact, Fact) and isinstance(env_fact.value, Mapping) else {}
+    env = {name: value for name, value in values.items() if isinstance(name, str) and isinstance(value, str)}
     finder = _Finder(host)
     bases = [ASCEND]
     if env.get("HOME", "").startswith("/"):
@@ -329,14 +329,16 @@ def read_cann(host: Host, facts: Facts) -> list[Fact | Unknown]:
     for install in installs:
         install["sourced"] = install["root"] == sourced
     use = next((i for i in installs if i["sourced"]), None)
-    kinds = {i["root"]: i["kind"] for i in installs}
-    mixed = [root for root in used if kinds.get(root, "toolkit") == "toolkit"]
+    # a folder that merely has such a name is no CANN
+    toolkits = {i["root"] for i in installs if i["kind"] == "toolkit" and i["toolkit"]}
+    mixed = [root for root in used if root in toolkits]
     value: dict[str, Any] = {
         "installs": [i for i in installs if i["version"] or i["internal"] or i["sourced"]],
         "sourced": sourced,
         "home": home,
         "home_variable": next((v for v in (*ROOT_VARIABLES[:2], "ASCEND_OPP_PATH") if env.get(v)), ""),
-        "env_known": isinstance(env_fact, Fact),
+        # some export lines of a paste are not the whole of an environment
+        "env_known": "PATH" in env,
         "env": {n: [real or name for real, name in zip(in_env[n], ps, strict=True)] for n, ps in from_env.items()},
         "mixed": mixed if len(mixed) > 1 else [],
         "legacy": legacy_marks(env),
@@ -436,11 +438,15 @@ def _operators(host: Host, finder: _Finder, root: str, value: dict[str, Any], in
         info = parse_info(raw.out) if raw.state == "ok" else {}
         version = info.get("version_dir", ("", 0))[0]
         version = version if minor(version) else info.get("Version", ("", 0))[0]
-        if version:
+        if version or any(path == p for _, p in shared):
             found.append({"package": name, "version": version})
     kernels = any(f["package"] == "kernels" for f in found)
     value["opp_kernel"] = True if kernels else ("opp_kernel" in inside if inside else None)
-    value["ops"] = found if found or inside else None
+    seen = bool(inside)
+    if value["layout"] == "open" and not found:
+        # only a list of packages tells that one is missing
+        seen = bool(shared) or host.read(f"{root}/share/info/runtime/version.info", 1 << 16).state == "ok"
+    value["ops"] = found if found or seen else None
 
 
 def _nnal(host: Host, version: str) -> list[dict[str, str]]:
@@ -580,6 +586,12 @@ def read_chain(host: Host, facts: Facts) -> list[Fact | Unknown]:
     value["seen"] = {
         part: tuple(fact.evidence)[:3] for part, fact in seen.items() if isinstance(fact, Fact) and fact.evidence
     }
+    python = facts.get("ver.python")
+    for part in ("numpy", "protobuf"):
+        found = package(python.value, part) if isinstance(python, Fact) else None
+        if found is not None:
+            said = f"{part} {found.get('version', '')} ({found.get('where', '')})"
+            value["seen"][part] = ("doctor:python", 0, said)
     own = facts.get("ver.mindspore")
     if isinstance(own, Fact) and own.value["accepted_line"]:
         said = f"self.version = {own.value['accepted']}"

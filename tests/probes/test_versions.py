@@ -176,13 +176,20 @@ def test_two_roots_in_one_shell_are_mixed():
     assert value["mixed"] == ["/usr/local/Ascend/cann-8.5.0", "/usr/local/Ascend/ascend-toolkit/8.1.RC1"]
 
 
+def test_a_folder_that_is_only_called_cann_mixes_nothing():
+    home = {"look /home/me/cann": look("/home/me/cann"), "look /home/me/cann/*": look("/home/me/cann/src")}
+    value = cann({**NEW, **home}, ASCEND_HOME_PATH="/usr/local/Ascend/cann", PYTHONPATH="/home/me/cann/src")
+    assert value["mixed"] == [] and len(value["installs"]) == 1
+
+
 def test_a_variable_that_leads_nowhere_is_kept():
     value = cann(OLD, ASCEND_HOME_PATH="/usr/local/Ascend/ascend-toolkit/7.0.0")
     assert value["home"].endswith("7.0.0") and value["sourced"] is None and not value["installs"][0]["sourced"]
 
 
 def test_no_cann_at_all():
-    value = cann({}, HOME="/root")
+    assert cann({}, HOME="/root")["env_known"] is False, "a few exported lines are not the whole"
+    value = cann({}, HOME="/root", PATH="/usr/bin")
     assert value["installs"] == [] and value["home"] == "" and value["env_known"] is True
     assert isinstance(ask(MemoryHost({}))["ver.cann"], Unknown)
 
@@ -207,6 +214,14 @@ def test_links_that_lead_in_a_circle_end():
     back = [{"path": "/usr/local/Ascend/cann-1.0.0", "kind": "link", "target": "cann"}]
     value = cann({"look /usr/local/Ascend/cann*": json.dumps(row + back)})
     assert value["installs"] == []
+
+
+@pytest.mark.parametrize(
+    "junk", ["", "7", "{}", '{"path": 3}', "[1, null]", '[{"path": "/usr/local/Ascend/cann", "kind": 3}]']
+)
+def test_junk_from_the_file_system_is_no_cann(junk):
+    items = {"look /usr/local/Ascend/cann*": junk, "look /usr/local/Ascend/ascend-toolkit/*": junk}
+    assert cann(items, ASCEND_HOME_PATH=7, PATH=None, LD_LIBRARY_PATH="::/:/x")["installs"] == []
 
 
 def test_version_cfg_and_nnal():
