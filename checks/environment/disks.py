@@ -33,12 +33,12 @@ def space(disks: Fact) -> list[Answer] | Answer:
     found, seen = [], []
     for rows in _systems(disks.value):
         left, total = rows[0]["available"], rows[0]["size"]
-        if left is None or not total:
+        if left is None or not total or total < FULL or rows[0]["read_only"]:
             continue
         evidence = Evidence(f"df {rows[0]['path']}", 0, f"size {size(total)}, available {size(left)}")
         seen.append(evidence)
         args = {**_args(rows), "available": size(left), "size": size(total)}
-        if left < SHORT and total > LOW:
+        if left < FULL or (left < SHORT and total > LOW):
             found.append(
                 fail(args, evidence, severity="error" if left < FULL else "warning" if left < LOW else "advice")
             )

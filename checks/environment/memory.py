@@ -63,12 +63,15 @@ def kernel_memory_settings(memory: Fact, cpu: Fact | Unknown, pci: Fact | Unknow
     balancing, swappiness = memory.value["numa_balancing"], memory.value["swappiness"]
     if balancing is None and swappiness is None:
         return unknown("not_visible")
-    args, seen = {"balancing": balancing, "swappiness": swappiness}, []
-    if balancing and len(field(cpu, "numa") or {}) > 1:
-        seen.append(Evidence("sysctl kernel.numa_balancing", 0, f"kernel.numa_balancing = {balancing}"))
-    if swappiness is not None and swappiness > 10 and memory.value["swap_total"]:
-        seen.append(Evidence("sysctl vm.swappiness", 0, f"vm.swappiness = {swappiness}"))
-    return fail(args, *seen) if seen else passed(args)
+    args = {"balancing": balancing, "swappiness": swappiness}
+    seen = [
+        Evidence(f"sysctl {name}", 0, f"{name} = {value}")
+        for name, value in (("kernel.numa_balancing", balancing), ("vm.swappiness", swappiness))
+        if value is not None
+    ]
+    moves = bool(balancing) and len(field(cpu, "numa") or {}) > 1
+    swaps = swappiness is not None and swappiness > 10 and bool(memory.value["swap_total"])
+    return fail(args, *seen) if moves or swaps else passed(args, *seen)
 
 
 def cgroup_limits(memory: Fact, cpu: Fact | Unknown) -> list[Answer] | Answer:

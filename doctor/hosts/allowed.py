@@ -82,7 +82,10 @@ TOOLS: dict[str, Tool] = {
     "hccn_tool": Tool(_hccn_tool, (f"{_DRIVER}/hccn_tool",), ("ASCEND_RT_VISIBLE_DEVICES",)),
     "lspci": Tool(_lspci, ("/usr/bin/lspci", "/usr/sbin/lspci", "/sbin/lspci")),
     "lsmod": Tool(_exactly(""), ("/usr/sbin/lsmod", "/sbin/lsmod")),
-    "dmesg": Tool(_exactly("", "-T", "--time-format iso"), ("/usr/bin/dmesg", "/bin/dmesg")),
+    "dmesg": Tool(
+        _exactly("", "-T", "--time-format iso", "-T --level=emerg,alert,crit,err,warn,notice"),
+        ("/usr/bin/dmesg", "/bin/dmesg"),
+    ),
     "timedatectl": Tool(_exactly("show", "status", "")),
     "chronyc": Tool(_exactly("tracking", "-n tracking")),
     "ntpq": Tool(_exactly("-pn")),

@@ -164,32 +164,56 @@ def _own_cgroups(ground: Ground) -> dict[str, str]:
     return found
 
 
-def _cgroup_files(ground: Ground, controller: str, v1: str, v2: str) -> Iterable[str]:
-    """Texts of one setting from the own cgroup up to the root of what is visible here, version 1 and 2."""
+def _cgroup_folders(ground: Ground, controller: str) -> Iterable[tuple[str, int]]:
+    """(folder, version) of every cgroup that this process is in, from its own up to the root of what is visible."""
     own = _own_cgroups(ground)
-    for base, path, name in (
-        (f"/sys/fs/cgroup/{controller}", own.get(controller, "/"), v1),
-        ("/sys/fs/cgroup", own.get("", "/"), v2),
-        ("/sys/fs/cgroup/unified", own.get("", "/"), v2),
+    for base, path, version in (
+        (f"/sys/fs/cgroup/{controller}", own.get(controller, "/"), 1),
+        ("/sys/fs/cgroup", own.get("", "/"), 2),
+        ("/sys/fs/cgroup/unified", own.get("", "/"), 2),
     ):
-        if not name or not os.path.isdir(ground.at(base)):
+        if os.path.isdir(ground.at(base)):
+            parts = [part for part in path.split("/") if part not in ("", "..")][:32]
+            for depth in range(len(parts), -1, -1):
+                yield ground.at("/".join([base, *parts[:depth]])), version
+
+
+def _cgroup_files(ground: Ground, controller: str, v1: str, v2: str) -> Iterable[str]:
+    """Texts of one setting, the own cgroup first; "" is a setting that the version does not have."""
+    for folder, version in _cgroup_folders(ground, controller):
+        name = v1 if version == 1 else v2
+        text = _text(f"{folder}/{name}") if name else None
+        if text is not None:
+            yield text
+
+
+def _cgroup_bound(
+    ground: Ground, controller: str, v1: tuple[str, str], v2: tuple[str, str]
+) -> tuple[int | None, int | None]:
+    """(limit, used) of the cgroup that leaves this process least room, of those above it too; (None, used) of its own
+    where none has a limit ("max", or the huge number of version 1).
+
+    Memory that holds cached files does not count as used: the kernel takes it back before it kills anybody.
+    """
+    own: int | None = None
+    best: tuple[int, int] | None = None
+    for folder, version in _cgroup_folders(ground, controller):
+        names = v1 if version == 1 else v2
+        limit, used = (_number(_text(f"{folder}/{name}")) for name in names)
+        if used is None:
             continue
-        parts = [part for part in path.split("/") if part not in ("", "..")][:32]
-        for depth in range(len(parts), -1, -1):
-            text = _text(ground.at("/".join([base, *parts[:depth], name])))
-            if text is not None:
-                yield text
+        if controller == "memory":
+            used = max(0, used - _cached(_text(f"{folder}/memory.stat") or ""))
+        own = used if own is None else own
+        if limit is not None and 0 <= limit < 1 << 60 and (best is None or limit - used < best[0] - best[1]):
+            best = limit, used
+    return best or (None, own)
 
 
-def _cgroup_least(ground: Ground, controller: str, v1: str, v2: str) -> int | None:
-    """The smallest limit that holds for this process; None without one ("max", or the huge number of version 1)."""
-    numbers = [_number(text) for text in _cgroup_files(ground, controller, v1, v2)]
-    real = [number for number in numbers if number is not None and 0 <= number < 1 << 60]
-    return min(real, default=None)
-
-
-def _cgroup_first(ground: Ground, controller: str, v1: str, v2: str) -> int | None:
-    return next((n for n in map(_number, _cgroup_files(ground, controller, v1, v2)) if n is not None), None)
+def _cached(stat: str) -> int:
+    """Bytes of files in the page cache of a cgroup, by its memory.stat (total_… are the figures with its children)."""
+    found = {key: int(value) for key, value in re.findall(r"^(\w{1,40}) (\d{1,18})$", stat, re.M)}
+    return sum(found.get(f"total_{name}", found.get(name, 0)) for name in ("active_file", "inactive_file"))
 
 
 # --- the sensors -----------------------------------------------------------------------------------------------------
@@ -294,7 +318,7 @@ def _umask(ground: Ground) -> str | None:
 
 
 def memory(ground: Ground = HERE) -> dict[str, Any]:
-    """/proc/meminfo in bytes and the limit of the own cgroup.
+    """/proc/meminfo in bytes and the limit of the cgroup that leaves least room.
 
     ``oom_kills`` counts the processes killed in this cgroup for want of memory, ``swappiness`` and ``overcommit`` are
     the kernel's settings.
@@ -306,6 +330,12 @@ def memory(ground: Ground = HERE) -> dict[str, Any]:
         if words and words[0].isdigit():
             fields[name] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
     events = next(iter(_cgroup_files(ground, "memory", "memory.oom_control", "memory.events")), "")
+    limit, used = _cgroup_bound(
+        ground,
+        "memory",
+        ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ("memory.max", "memory.current"),
+    )
     kills = re.search(r"^oom_kill (\d{1,12})$", events, re.M)
     return {
         "total": fields.get("MemTotal"),
@@ -317,8 +347,8 @@ def memory(ground: Ground = HERE) -> dict[str, Any]:
         "hugepages_total": fields.get("HugePages_Total"),
         "hugepages_free": fields.get("HugePages_Free"),
         "hugepage_size": fields.get("Hugepagesize"),
-        "cgroup_limit": _cgroup_least(ground, "memory", "memory.limit_in_bytes", "memory.max"),
-        "cgroup_used": _cgroup_first(ground, "memory", "memory.usage_in_bytes", "memory.current"),
+        "cgroup_limit": limit,
+        "cgroup_used": used,
         "oom_kills": int(kills.group(1)) if kills else None,
         "swappiness": _number(_text(ground.at("/proc/sys/vm/swappiness"))),
         "overcommit": _number(_text(ground.at("/proc/sys/vm/overcommit_memory"))),
@@ -427,8 +457,8 @@ def limits(ground: Ground = HERE) -> dict[str, Any]:
     ):
         found[key] = _number(_text(ground.at(path)))
     found["core_pattern"] = (_text(ground.at("/proc/sys/kernel/core_pattern"), 256) or "").strip() or None
-    found["pids_limit"] = _cgroup_least(ground, "pids", "pids.max", "pids.max")
-    found["pids_used"] = _cgroup_first(ground, "pids", "pids.current", "pids.current")
+    names = ("pids.max", "pids.current")
+    found["pids_limit"], found["pids_used"] = _cgroup_bound(ground, "pids", names, names)
     return found
 
 

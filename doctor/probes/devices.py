@@ -327,9 +327,10 @@ def read_driver_files(host: Host, _: Facts) -> list[Fact | Unknown]:
                     break
     for name, path in (("version", f"{root}/driver/version.info"), ("hccn_conf", "/etc/hccn.conf")):
         state = host.read(path, 1 << 16).state
-        if state in ("ok", "denied", "missing", "failed"):
+        # what may not be read is there, but only root's own file tells that much
+        if state in ("ok", "missing") or (state == "denied" and name == "hccn_conf"):
             answered = True
-            files[name] = path if state in ("ok", "denied") else None
+            files[name] = None if state == "missing" else path
     if not answered:
         return [unread("npu.driver_files", raw)]
     value = {"info": info, "info_state": raw.state, "root": root, "files": files, "kinds": kinds}

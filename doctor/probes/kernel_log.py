@@ -110,7 +110,11 @@ def read_kernel_log(host: Host, _: Facts) -> list[Fact | Unknown]:
         last = last or raw
         refused = raw.state == "denied" or "not permitted" in raw.err or "Permission denied" in raw.err
         denied = denied or refused
-        if raw.state == "ok" and not raw.code and not refused:
+        long = raw.cut and bool(raw.out)  # it was ended when there was enough of it
+        if ((raw.state == "ok" and not raw.code) or long) and not refused:
+            if raw.cut:  # of a very long log the end is missing, which matters most: leave out what is only information
+                brief = host.run(*command[:1], "-T", "--level=emerg,alert,crit,err,warn,notice")
+                raw = brief if brief.state == "ok" and brief.out else raw
             return [_fact(raw.out, title(raw.key), raw.cut)]
     answer = data_of(host.ask("kernel_log"))
     if isinstance(answer, dict):

@@ -45,7 +45,9 @@ def test_memory_is_bytes_and_the_smallest_limit_of_the_cgroup_path_holds(tmp_pat
         "/proc/self/cgroup": "0::/kubepods/pod1\n",
         "/sys/fs/cgroup/kubepods/memory.max": "2097152\n",
         "/sys/fs/cgroup/kubepods/pod1/memory.max": "1048576\n",
-        "/sys/fs/cgroup/kubepods/pod1/memory.current": "524288\n",
+        "/sys/fs/cgroup/kubepods/memory.current": "1572864\n",
+        "/sys/fs/cgroup/kubepods/pod1/memory.current": "1000000\n",
+        "/sys/fs/cgroup/kubepods/pod1/memory.stat": "anon 524288\nactive_file 400000\ninactive_file 75712\nshmem 9\n",
         "/sys/fs/cgroup/kubepods/pod1/memory.events": "low 0\nhigh 0\noom 4\noom_kill 3\n",
         "/proc/sys/vm/swappiness": "60\n",
     }

@@ -86,6 +86,14 @@ def test_dmesg_then_its_plain_form_then_the_log_file():
     assert (found.value["source"], found.evidence.line) == ("/var/log/kern.log", 1)
 
 
+def test_of_a_log_that_is_too_long_the_weighty_lines_are_read():
+    line = "[1.0] Out of memory: Killed process 1 (python)"
+    brief = "run dmesg -T --level=emerg,alert,crit,err,warn,notice"
+    long = Raw("run dmesg -T", "killed", "[0.1] x", "", -9, 0.0, True)
+    assert fact({"run dmesg -T": long, brief: line}).value["counts"] == {"oom": 1}
+    assert fact({"run dmesg -T": long}).value["cut"] is True
+
+
 def test_a_refused_log_names_root_and_a_missing_tool_the_tool():
     refused = Raw("run dmesg", "ok", "", "dmesg: read kernel buffer failed: Operation not permitted", 1)
     found = fact({"run dmesg -T": refused, "run dmesg": refused})

@@ -107,6 +107,8 @@ CASES = [
     ("ENV507", disk(available=500 * M), "fail", "warning"),
     ("ENV507", disk(available=5 * G), "fail", "advice"),
     ("ENV507", disk(available=500 * M, size=900 * M), "pass", ""),
+    ("ENV507", disk(available=50 * M, size=900 * M), "fail", "error"),
+    ("ENV507", disk(available=0, read_only=True), "unknown", "not_visible"),
     ("ENV507", disk(state="timeout"), "unknown", "not_visible"),
     ("ENV508", disk(inodes_free=0), "fail", "error"),
     ("ENV508", disk(inodes_free=9999), "fail", "warning"),
