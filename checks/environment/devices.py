@@ -71,10 +71,10 @@ def driver_installed(files: Fact, pci: Fact | Unknown, nodes: Fact | Unknown, co
         return not_applicable("in_container")
     info, version = files.value["info"], files.value["files"].get("version")
     seen = files.evidence
+    if info is None and files.value["info_state"] == "denied":
+        return unknown("denied", "as_root", what="/etc/ascend_install.info")
     if info is None and not version:
         here = npu_here(pci, nodes)
-        if files.value["info_state"] == "denied":
-            return unknown("denied", "as_root", what="/etc/ascend_install.info")
         if not here:
             return not_applicable("no_npu") if here is False else unknown("not_recorded")
         if nodes_work(nodes):

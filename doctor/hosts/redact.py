@@ -50,6 +50,15 @@ _KEPT_USERS = frozenset(
 """Accounts of the system and of the driver: they identify nobody, and rules look for them."""
 
 
+_PATH_WORDS = frozenset((
+    "bin", "boot", "cann", "data", "dev", "driver", "etc", "hccl", "home", "host", "info", "kernel", "lib", "lib64",
+    "local", "log", "media", "mnt", "model", "models", "node", "npu", "opt", "proc", "run", "sbin", "share", "srv",
+    "sys", "test", "tmp", "tools", "train", "usr", "var", "work", "workspace",
+))  # fmt: skip
+"""Words of paths and outputs. An account or a host of such a name is replaced only where it can be nothing else: below
+/home and as a whole JSON value."""
+
+
 class Names:
     """The stand-ins of one recording."""
 
@@ -62,9 +71,13 @@ class Names:
             self.words.setdefault(user, f"user{n}")
         self.addresses = _stand_ins(addresses)
         long_first = sorted(self.words, key=len, reverse=True)
-        self._pattern = (
-            re.compile(r"(?<![\w])(?:" + "|".join(map(re.escape, long_first)) + r")(?![\w])") if long_first else None
-        )
+        anywhere = [re.escape(word) for word in long_first if word.lower() not in _PATH_WORDS]
+        here = [re.escape(word) for word in long_first if word.lower() in _PATH_WORDS]
+        forms = [r"(?<![\w])(?:" + "|".join(anywhere) + r")(?![\w])"] if anywhere else []
+        if here:
+            either = "|".join(here)
+            forms += [rf"(?<=/home/)(?:{either})(?![\w.-])", rf'(?<=")(?:{either})(?=")']
+        self._pattern = re.compile("|".join(forms)) if forms else None
         self._macs: dict[str, str] = {}
         self._six: dict[str, str] = {}
 
@@ -135,7 +148,8 @@ def recording(raws: Mapping[str, Raw], name: str) -> tuple[dict[str, Raw], str]:
     scheduler = str(env.get("MS_SCHED_HOST") or "")
     if scheduler and not _IP4.fullmatch(scheduler) and scheduler != "localhost":
         hosts.append(scheduler)
-    users = [str(system.get("user") or ""), str(env.get("USER") or "")]
+    user = _dict(raws, "user")
+    users = [str(user.get("user") or ""), str(system.get("user") or ""), str(env.get("USER") or "")]
     addresses: list[str] = []
     for raw in raws.values():
         users += _HOME.findall(raw.text)

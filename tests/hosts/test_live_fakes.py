@@ -163,12 +163,14 @@ class TestTheWholeCommand:
         found, _, _ = check(items=load("npu-alarm-hbm-ecc")["items"])
         assert "fail" in verdicts(found, "NPU507") and "fail" in verdicts(found, "NPU508")
 
+    @pytest.mark.slow
     def test_a_hanging_tool_is_a_finding_and_the_rest_goes_on(self, check):
         hang = {"hang": True, "child": True}
         found, seconds, folder = check({key[4:]: hang for key in ITEMS if key.startswith("run npu-smi")})
         assert "fail" in verdicts(found, "NPU521") and verdicts(found, "NPU507") == {"unknown"}
         assert seconds < 45 and sum(argv[0] == "npu-smi" for argv in calls(folder)) <= 2
 
+    @pytest.mark.slow
     def test_a_tool_that_hangs_after_its_table_still_gave_the_table(self, check):
         hang = {"hang": True}
         change = {k[4:]: hang for k in ITEMS if k.startswith("run npu-smi info -t")}

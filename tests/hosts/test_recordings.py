@@ -143,3 +143,20 @@ def test_every_sample_is_in_the_index_and_the_index_names_no_other():
 
 def test_there_are_enough_hosts():
     assert len(BROKEN) >= 28 and len(HEALTHY) >= 5
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "strictly"),
+    [
+        ("a2-8p", 0, 0),
+        ("cpu", 0, 0),
+        ("npu-pair-without-hccs", 0, 1),
+        ("npu-alarm-hbm-ecc", 1, 1),
+        ("ver-cann-mixed", 1, 1),
+    ],
+)
+def test_the_exit_code_says_what_was_found(cli, name, code, strictly):
+    path = HOSTS / f"{name}.yaml"
+    ran = cli("check", "--from", path)
+    assert (ran.code, cli("check", "--from", path, "--fail-on", "warning").code) == (code, strictly)
+    assert ran.out and not ran.err
