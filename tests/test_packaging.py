@@ -33,6 +33,7 @@ PLACES = (
     ("rules/", "doctor/_data/rules/"),
     ("fixtures/healthy/", "doctor/_data/fixtures/healthy/"),
     ("fixtures/demo/", "doctor/_data/fixtures/demo/"),
+    ("fixtures/hosts/", "doctor/_data/fixtures/hosts/"),
 )
 """(where in the tree, where in the wheel)"""
 
