@@ -187,6 +187,9 @@ class _Session:
 _NODE = re.compile(r"/dev/davinci(\d{1,3})$")
 
 
+NODES = "/dev/davinci*"
+
+
 def devices_of(host: Host, given: Mapping[str, Any], conf: parse.Conf | None) -> list[int]:
     """Physical ids: those the caller names, else N of /dev/davinciN, else those of hccn.conf on a host whose /dev was
     not recorded."""
@@ -194,7 +197,7 @@ def devices_of(host: Host, given: Mapping[str, Any], conf: parse.Conf | None) ->
     if isinstance(named, list):
         ids = {n for n in named if isinstance(n, int) and 0 <= n < 10_000}
         return sorted(ids)[:DEVICES]
-    raw = host.look("/dev/davinci*")
+    raw = host.look(NODES)
     nodes = data_of(raw)
     ids = set()
     for row in nodes if isinstance(nodes, list) else ():
@@ -240,6 +243,11 @@ def read_hccn(host: Host, facts: Facts) -> list[Fact | Unknown]:
     given = data_of(host.ask("hccn"))
     given = given if isinstance(given, dict) else {}
     devices = devices_of(host, given, conf)
+    unseen = host.look(NODES).state
+    if not devices and unseen != "ok":
+        # no device was seen, and none was looked for: that is no host without an NPU
+        why = unseen if unseen in ("denied", "not_recorded") else "not_understood"
+        return [Unknown(name, why, args={"what": NODES}) for name in GIVES]
     conf_fact = _conf_fact(conf_raw, conf if devices else None, bool(devices))
     if not devices:
         return [conf_fact, *(Unknown(name, "no_npu", applies=False) for name in GIVES if name != "hccn.conf")]
