@@ -85,7 +85,7 @@ def test_every_file_says_what_its_family_is() -> None:
 
 
 def test_topics_name_their_group_and_both_languages(topics: dict[str, dict[str, str]]) -> None:
-    assert len(topics) == 140
+    assert len(topics) >= 140
     for label, topic in topics.items():
         assert set(topic) == {"group", "zh", "en"}, label
         assert topic["group"] == label.split(".")[0]
