@@ -1,0 +1,126 @@
+"""Write doctor/plan/keys.json: the configuration keys that MindSpore Transformers reads, by section.
+
+    python scripts/plan_keys.py FOLDER…
+
+Each FOLDER is an unpacked mindformers wheel. Sources: parameters of configuration classes and dataclass fields (read
+as syntax trees, nothing is imported), sources of the conversion tables, keys of the template classes, and the keys of
+the configurations in the wheels themselves. ``closed`` sections are those whose reader refuses unknown names.
+"""
+
+import ast
+import json
+import sys
+from pathlib import Path
+
+import yaml
+
+OUT = Path(__file__).parent.parent / "doctor" / "plan" / "keys.json"
+TEMPLATE = {
+    "GeneralConfig": "", "ParallelConfig": "parallel_config", "RecomputeConfig": "recompute_config", "SwapConfig": "swap_config",
+    "MoEConfig": "moe_config", "RunnerConfig": "runner_config", "MsParallelConfig": "parallel", "ContextConfig": "context",
+    "MonitorConfig": "monitor_config",
+}  # fmt: skip
+CLOSED = ("parallel_config", "recompute_config", "swap_config", "moe_config", "runner_config", "monitor_config")
+PYNATIVE = {
+    "CheckpointConfig": "checkpoint", "TrainingConfig": "training", "ParallelismConfig": "parallelism", "TrainConfig": "",
+    "OptimizerConfig": "optimizer", "LrSchedulerConfig": "lr_scheduler", "ContextConfig": "context", "RecomputeConfig": "recompute",
+    "RecomputeCommConfig": "recompute_comm", "SwapConfig": "swap", "ProfilerConfig": "profiler", "LoraConfig": "lora_config",
+    "MonitorConfig": "monitor",
+}  # fmt: skip
+OPEN_DEEP = ("optimizer", "lr_schedule", "lr_scheduler", "runner_wrapper", "context", "parallel", "train_dataset", "eval_dataset")
+
+
+def fields(node: ast.ClassDef) -> set[str]:
+    """Names a configuration class takes: dataclass fields, class attributes, parameters of ``__init__``."""
+    found = set()
+    for item in node.body:
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+            found.add(item.target.id)
+        elif isinstance(item, ast.Assign):
+            found |= {t.id for t in item.targets if isinstance(t, ast.Name)}
+        elif isinstance(item, ast.FunctionDef) and item.name == "__init__":
+            found |= {a.arg for a in item.args.args + item.args.kwonlyargs} - {"self"}
+    return {name for name in found if not name.startswith("_") and name != "allow_extra"}
+
+
+def mapping_sources(tree: ast.Module) -> set[str]:
+    """Keys of every ``…CONFIG_MAPPING`` table."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Dict):
+            names = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(t, ast.Name) and t.id.endswith("CONFIG_MAPPING") for t in names):
+                for key in node.value.keys:
+                    parts = key.elts if isinstance(key, ast.Tuple) else [key]
+                    found |= {p.value for p in parts if isinstance(p, ast.Constant) and isinstance(p.value, str)}
+    return found
+
+
+def main(folders: list[str]) -> None:
+    sections: dict[str, set[str]] = {"model": set()}
+    pynative: dict[str, set[str]] = {}
+
+    def add(name: str, keys: set[str]) -> None:
+        sections.setdefault(name, set()).update(keys)
+
+    for folder in map(Path, folders):
+        for path in folder.glob("mindformers/**/*.py"):
+            text = path.read_text(encoding="utf-8", errors="replace")
+            if "onfig" not in text:
+                continue
+            tree = ast.parse(text)
+            where = path.relative_to(folder / "mindformers").as_posix()
+            if where.startswith(("models/", "parallel_core/", "pynative/base_models")):
+                add("model", mapping_sources(tree))
+            for node in tree.body:
+                if not isinstance(node, ast.ClassDef) or not node.name.endswith("Config"):
+                    continue
+                if where == "tools/register/template.py" and node.name in TEMPLATE:
+                    add(TEMPLATE[node.name], fields(node))
+                    if node.name == "ConfigTemplate":
+                        continue
+                elif where == "pynative/config/config.py":
+                    if node.name in PYNATIVE:
+                        pynative.setdefault(PYNATIVE[node.name], set()).update(fields(node))
+                elif where.startswith(("models/", "parallel_core/")):
+                    add("model", fields(node))
+                elif where == "modules/transformer/transformer.py" or where == "modules/transformer/moe.py":
+                    name = {"TransformerOpParallelConfig": "parallel_config", "TransformerRecomputeConfig": "recompute_config",
+                            "MoEConfig": "moe_config", "TransformerSwapConfig": "swap_config"}.get(node.name)  # fmt: skip
+                    if name:
+                        add(name, fields(node))
+                elif where == "core/config_args.py" or where == "core/parallel_config.py":
+                    name = {"ContextConfig": "context", "ParallelContextConfig": "parallel", "RunnerConfig": "runner_config"}.get(node.name)
+                    if name:
+                        add(name, fields(node))
+        for path in folder.glob("configs/**/*.yaml"):
+            data = yaml.safe_load(path.read_text(encoding="utf-8"))
+            if not isinstance(data, dict):
+                continue
+            if "model" not in data and "parallel_config" not in data and "parallelism" not in data:
+                continue
+            new = "parallelism" in data
+            table = pynative if new else sections
+            table.setdefault("", set()).update(map(str, data))
+            model = data.get("model") or {}
+            sections["model"] |= set(map(str, (model if new else model.get("model_config") or {})))
+            for name in (*CLOSED, *OPEN_DEEP, *(PYNATIVE.values() if new else ())):
+                value = data.get(name)
+                if name and isinstance(value, dict) and not (new and name == "model"):
+                    table.setdefault(name, set()).update(map(str, value))
+            for callback in data.get("callbacks") or []:
+                if isinstance(callback, dict):
+                    table.setdefault("callbacks", set()).update(map(str, callback))
+    sections["model"] -= {"self", "kwargs"}
+    whole = {
+        "closed": list(CLOSED),
+        "sections": {name: sorted(keys) for name, keys in sorted(sections.items())},
+        "pynative_closed": sorted(set(PYNATIVE.values()) - {"", "optimizer", "lr_scheduler"}),
+        "pynative": {name: sorted(keys) for name, keys in sorted(pynative.items())},
+    }
+    OUT.write_text(json.dumps(whole, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
+    print({name: len(keys) for name, keys in whole["sections"].items()}, {n: len(k) for n, k in whole["pynative"].items()})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
