@@ -27,6 +27,15 @@ PYNATIVE = {
     "RecomputeCommConfig": "recompute_comm", "SwapConfig": "swap", "ProfilerConfig": "profiler", "LoraConfig": "lora_config",
     "MonitorConfig": "monitor",
 }  # fmt: skip
+TYPES = ("models", "config", "optimizer", "lr", "trainer", "callback", "wrapper", "dataset_loader", "dataset")
+SECTION_TYPES = {"optimizer": "optimizer", "lr_schedule": "lr", "lr_scheduler": "lr", "runner_wrapper": "wrapper", "trainer": "trainer"}
+MINDSPORE = {"optimizer": {"Adam", "AdamWeightDecay", "AdamOffload", "Adagrad", "ASGD", "FTRL", "Lamb", "LARS", "LazyAdam", "Momentum",
+                           "ProximalAdagrad", "RMSProp", "Rprop", "SGD", "Adafactor", "CAME"},
+             "callback": {"BackupAndRestore", "EarlyStopping", "FlopsUtilizationCollector", "Goodput", "LambdaCallback",
+                          "LearningRateScheduler", "LossMonitor", "ModelCheckpoint", "OnRequestExit", "ReduceLROnPlateau",
+                          "SummaryCollector", "TimeMonitor", "TrainFaultTolerance"},
+             "wrapper": {"TrainOneStepCell", "TrainOneStepWithLossScaleCell"}}  # fmt: skip
+"""Classes of MindSpore that MindFormers registers in a loop."""
 OPEN_DEEP = ("optimizer", "lr_schedule", "lr_scheduler", "runner_wrapper", "context", "parallel", "train_dataset", "eval_dataset")
 
 
@@ -56,9 +65,31 @@ def mapping_sources(tree: ast.Module) -> set[str]:
     return found
 
 
+def arch_of(model: dict) -> set[str]:
+    """Model classes that a configuration of the wheel names."""
+    arch = model.get("arch") if isinstance(model.get("arch"), dict) else {}
+    inner = model.get("model_config") if isinstance(model.get("model_config"), dict) else model
+    named = inner.get("architectures") or []
+    return {n for n in ([arch.get("type")] + (named if isinstance(named, list) else [named])) if isinstance(n, str)}
+
+
+def registered(node: ast.ClassDef | ast.FunctionDef) -> tuple[str, set[str]]:
+    """(kind, names) under which a class or function is registered, ("", {}) if it is not."""
+    for mark in node.decorator_list:
+        if isinstance(mark, ast.Call) and ast.unparse(mark.func).endswith("MindFormerRegister.register") and mark.args:
+            kind = ast.unparse(mark.args[0]).rsplit(".")[-1].lower()
+            names = {node.name}
+            for word in mark.keywords:
+                if word.arg == "alias" and isinstance(word.value, ast.Constant):
+                    names.add(str(word.value.value))
+            return kind, names
+    return "", set()
+
+
 def main(folders: list[str]) -> None:
     sections: dict[str, set[str]] = {"model": set()}
     pynative: dict[str, set[str]] = {}
+    types: dict[str, set[str]] = {kind: set(names) for kind, names in MINDSPORE.items()}
 
     def add(name: str, keys: set[str]) -> None:
         sections.setdefault(name, set()).update(keys)
@@ -72,6 +103,11 @@ def main(folders: list[str]) -> None:
             where = path.relative_to(folder / "mindformers").as_posix()
             if where.startswith(("models/", "parallel_core/", "pynative/base_models")):
                 add("model", mapping_sources(tree))
+            for node in ast.walk(tree):
+                if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+                    kind, names = registered(node)
+                    if kind:
+                        types.setdefault(kind, set()).update(names)
             for node in tree.body:
                 if not isinstance(node, ast.ClassDef) or not node.name.endswith("Config"):
                     continue
@@ -108,6 +144,11 @@ def main(folders: list[str]) -> None:
                 value = data.get(name)
                 if name and isinstance(value, dict) and not (new and name == "model"):
                     table.setdefault(name, set()).update(map(str, value))
+            types.setdefault("models", set()).update(arch_of(model))
+            for section, kind in SECTION_TYPES.items():
+                value = data.get(section)
+                if isinstance(value, dict) and isinstance(value.get("type"), str):
+                    types.setdefault(kind, set()).add(value["type"])
             for callback in data.get("callbacks") or []:
                 if isinstance(callback, dict):
                     table.setdefault("callbacks", set()).update(map(str, callback))
@@ -116,6 +157,7 @@ def main(folders: list[str]) -> None:
         "closed": list(CLOSED),
         "sections": {name: sorted(keys) for name, keys in sorted(sections.items())},
         "pynative_closed": sorted(set(PYNATIVE.values()) - {"", "optimizer", "lr_scheduler"}),
+        "types": {name: sorted(names) for name, names in sorted(types.items()) if name in TYPES},
         "pynative": {name: sorted(keys) for name, keys in sorted(pynative.items())},
     }
     OUT.write_text(json.dumps(whole, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -18,6 +18,10 @@ _NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 _MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*GB\s*")
 
 
+LISTS = ("duplicate_keys", "unknown_keys", "unread_keys", "misplaced_keys", "text_numbers", "wrong_types", "near_types",
+         "foreign_types")  # fmt: skip
+
+
 class Notes:
     """Keys that are wrong in one way, collected over a file, with their places."""
 
@@ -37,7 +41,7 @@ class Notes:
 
     def into(self, plan: Plan) -> None:
         """Set the collected lists; a list without entries is empty, not absent."""
-        for name in ("duplicate_keys", "unknown_keys", "unread_keys", "misplaced_keys", "text_numbers", "wrong_types"):
+        for name in LISTS:
             found = self._found.get("file." + name, [])
             if found:
                 spots = tuple((line, self.text(line)) for _, line in found)
@@ -90,7 +94,7 @@ def derive(plan: Plan) -> None:
     hidden, heads = get("model.hidden_size"), get("model.num_heads")
     if heads and "model.kv_heads" not in plan.blocked:
         plan.derive("model.kv_heads", heads, "as many as query heads")
-    if hidden and heads and hidden > 0 and heads > 0 and not get("model.mla"):
+    if hidden and heads and hidden > 0 and heads > 0 and hidden % heads == 0 and not get("model.mla"):
         plan.derive("model.head_dim", hidden // heads, f"hidden_size {hidden} / heads {heads}")
     columns = get("data.columns")
     if columns is not None:

@@ -243,8 +243,8 @@ def read_node(plan: Plan, tree: Node, text: str) -> Plan:
     notes = fill.Notes(text.splitlines())
     reader = _Reader(plan, notes)
     reader.files = [(path, tree, notes)]
-    reader.bases(path, tree, {os.path.realpath(path)})
     plan.put("file.problem", Value("", "derived", whose="the file was read"))
+    reader.bases(path, tree, {os.path.realpath(path)})
     plan.put("file.nesting", Value(nesting(tree), "derived", whose="counted"))
     reader.all()
     notes.into(plan)
@@ -335,8 +335,7 @@ class _Reader:
             self.graph()
         self.odd_keys(pynative, section)
         self.defaults(layout)
-        if not pynative:
-    
+
     def model(self, section: str) -> None:
         plan = self.plan
         for key, name in MODEL.items():
@@ -349,6 +348,10 @@ class _Reader:
             elif name == "model.norm_eps" and plan.get("model.type") == "ChatGLM2Config":
                 # the only class that turns the text into a number itself (glm2_modules.py)
                 self.take(name, f"{section}.{key}", convert=lambda v: float(v) if fill.is_number_text(v) else v)
+            elif name.startswith("precision."):
+                self.take(name, f"{section}.{key}", convert=self.dtype)
+            elif name == "model.norm":
+                self.take(name, f"{section}.{key}", convert=lambda v: {"RMSNorm": "rms", "LayerNorm": "layer"}.get(v, v))
             else:
                 self.take(name, f"{section}.{key}")
         self.take("model.arch", "model.arch.type")
@@ -366,6 +369,33 @@ class _Reader:
         if kind == "LlamaConfig":
             self.llama_ffn(section)
         self.offsets(section)
+
+    def dtype(self, value: Any) -> Any:
+        """A dtype name as the classes read it: any case in the legacy layout, also the short names in the others."""
+        if not isinstance(value, str):
+            return value
+        if self.plan.get("file.layout") == "legacy":
+            return value.lower()
+        return fill.DTYPES.get(value, value) if value in ("fp16", "bf16", "fp32") else value
+
+    def types(self, section: str) -> None:
+        """Class names that nothing registers."""
+        table = keys()["types"]
+        places = [("model.arch.type", "models"), (f"{section}.type", "config"), ("optimizer.type", "optimizer"),
+                  ("lr_schedule.type", "lr"), ("lr_scheduler.type", "lr"), ("runner_wrapper.type", "wrapper"),
+                  ("trainer.type", "trainer")]  # fmt: skip
+        found = [(self.files[0][1].at(*path.split(".")), kind) for path, kind in places]
+        callbacks = self.files[0][1].data.get("callbacks")
+        if callbacks is not None and callbacks.kind == "list":
+            found += [(item.data.get("type"), "callback") for item in callbacks.data if item.kind == "map"]
+        for node, kind in found:
+            if node is None or not isinstance(node.data, str) or not node.data or node.data in table[kind]:
+                continue
+            near = _near_type(node.data, table[kind])
+            if near:
+                self.notes.add("file.near_types", f"{node.data} ({near})", node.line)
+            elif kind in ("models", "trainer"):
+                self.notes.add("file.foreign_types", node.data, node.line)
 
     def llama_ffn(self, section: str) -> None:
         """Inner width of a Llama layer without ``intermediate_size`` (mindformers ``llama_layer.py``)."""
@@ -599,6 +629,7 @@ class _Reader:
         """Duplicate, unknown, unread and misplaced keys of the file itself."""
         tree, notes = self.files[0][1], self.notes
         _doubles(tree, notes)
+        self.types(section)
         table = keys()
         sections = table["pynative"] if pynative else table["sections"]
         closed = set(table["pynative_closed"] if pynative else table["closed"])
@@ -650,6 +681,17 @@ def _near(word: str, known: set[str]) -> str | None:
         return None
     for candidate in get_close_matches(word, sorted(known), 3, 0.84):
         if _distance(word, candidate) <= (1 if len(word) < 8 else 2) and not _other_number(word, candidate):
+            return candidate
+    return None
+
+
+def _near_type(word: str, known: list[str]) -> str | None:
+    """The registered class that a name is most likely a misspelling of."""
+    for candidate in known:
+        if candidate.lower() == word.lower():
+            return candidate
+    for candidate in get_close_matches(word, known, 2, 0.85):
+        if _distance(word, candidate) <= 2 and not _other_number(word, candidate):
             return candidate
     return None
 

@@ -70,6 +70,8 @@ file.unread_keys     list    -      keys nothing reads though their spelling is 
 file.misplaced_keys  list    -      sections that stand under another one than where they are read
 file.text_numbers    list    -      keys whose value is text for the YAML reader although it looks like a number
 file.wrong_types     list    -      keys whose value has a type its reader refuses
+file.near_types      list    -      class names that are not registered and close to one that is
+file.foreign_types   list    -      class names that are not registered with the library
 file.nesting         int     -      depth of nested mappings
 run.mode             string  -      train, finetune, eval, predict
 run.training         bool    -      whether the run trains
@@ -166,6 +168,9 @@ parallel.optimizer_level string -   level1 weights and states, level2 also gradi
 parallel.optimizer_shard_key string - a key that is meant to cut optimizer states and does nothing
 parallel.cp_method   string  -      how attention is cut along the context
 parallel.schedule    string  -      pipeline schedule
+memory.parameters    double  10^9   parameters of the model
+memory.static_gib    double  GiB    weights, gradients and optimizer states of the fullest stage
+memory.total_gib     double  GiB    the same with activations, logits and buffers
 parallel.stage_layers list   layer  layers of each stage, where the file says so
 batch.size           int     -      samples of a micro batch on one data parallel rank
 batch.accumulation   int     -      gradient accumulation steps
