@@ -436,7 +436,7 @@ class _Reader:
     def graph(self) -> None:
         """What the graph layouts hold beyond single values."""
         plan = self.plan
-        self.take("parallel.mode", "parallel.parallel_mode", convert=lambda v: MODES.get(v, MODE_NAMES.get(v)))
+        self.take("parallel.mode", "parallel.parallel_mode", convert=_mode)
         self.loss_scale()
         found = self.find("optimizer", "betas")
         if found and found[0].kind == "list":
@@ -673,6 +673,13 @@ class _Reader:
 
 
 ALLOWED_BELOW = {("monitor_config", "optimizer")}
+
+
+def _mode(value: Any) -> str:
+    """Name of a parallel mode, written as a number or as a word."""
+    if isinstance(value, int):
+        return MODES.get(value, "unknown")
+    return MODE_NAMES.get(str(value).lower(), "unknown")
 
 
 def _near(word: str, known: set[str]) -> str | None:
