@@ -118,6 +118,7 @@ model.dense_layers   int     -      first layers without experts
 model.expert_groups  int     -      groups of experts
 model.expert_group_topk int  -      groups a token may go to
 model.router_bias    bool    -      router with a bias per expert
+model.embedding_norm bool    -      norm behind the token embedding
 model.mtp_layers     int     -      layers of multi-token prediction
 model.use_past       bool    -      incremental inference with a key and value cache
 model.lora           bool    -      only adapters are trained
