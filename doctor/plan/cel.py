@@ -539,7 +539,7 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return f"{value:.12g}"
+        return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.4g}"
     if isinstance(value, list):
         return ", ".join(_text(v) for v in value)
     return str(value)

@@ -13,11 +13,20 @@ WEIGHTS = (".safetensors", ".ckpt")
 
 
 def read(path: str, text: str | None = None) -> Plan | None:
-    """The plan of a file, None for a file that describes no training run.
+    """The plan of a file with its memory estimated, None for a file that describes no training run.
 
     ``text`` is taken instead of the content of the file. A file that is meant to be one (by its name) and cannot be
     read gives a plan with ``file.problem``.
     """
+    plan = _read(path, text)
+    if plan is not None and not plan.get("file.problem"):
+        from doctor.plan import memory
+
+        memory.into(plan)
+    return plan
+
+
+def _read(path: str, text: str | None) -> Plan | None:
     ending = os.path.splitext(path)[1].lower()
     if ending in WEIGHTS:
         return None

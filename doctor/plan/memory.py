@@ -178,6 +178,7 @@ class Settings(NamedTuple):
     hidden_dropout: bool = False
     vocab_cut: bool = True
     virtual: int = 1
+    accumulation: int = 1
 
 
 class Estimate(NamedTuple):
@@ -199,8 +200,10 @@ class Estimate(NamedTuple):
 
 
 def settings_of(plan: Plan) -> Settings | None:
-    """The settings of a plan, None if a size is not known or makes no sense."""
+    """The settings of a plan, None if a size is not known or makes no sense, or is searched for (auto parallel)."""
     get = plan.get
+    if get("parallel.mode") == "auto":
+        return None
     sizes = {n: get("parallel." + n) or 1 for n in ("dp", "mp", "cp", "pp", "ep")}
     if any(n in plan.blocked for n in ("parallel.dp", "parallel.mp", "parallel.pp", "parallel.cp")):
         return None
@@ -228,7 +231,7 @@ def settings_of(plan: Plan) -> Settings | None:
         bool(get("parallel.optimizer")), get("parallel.optimizer_level") or "level1", param, grad, state, master,
         WIDTH.get(get("precision.compute") or "float16", 2), (get("model.attention_dropout") or 0) > 0,
         (get("model.hidden_dropout") or 0) > 0, not get("parallel.vocab_by_data") or sizes["mp"] == 1,
-        max(1, get("parallel.virtual_stages") or 1),
+        max(1, get("parallel.virtual_stages") or 1), max(1, get("batch.accumulation") or 1),
     )  # fmt: skip
 
 
@@ -311,7 +314,8 @@ def _rows(
         return width * (local / dp + routed / rest if cut else whole)
 
     weights_cut = s.shard and s.master == 0
-    grads_cut = s.shard and s.level in ("level2", "level3")
+    # each gradient goes to the slice of its weight at once, unless gradients are accumulated before
+    grads_cut = s.shard and (s.level in ("level2", "level3") or (s.pp == 1 and s.accumulation == 1))
     million = f"{whole / 1e6:,.0f}M parameters"
     rows = [
         Row("weights", spread(s.param, weights_cut), f"{million} × {s.param} B" + (f" ÷ {dp}" if weights_cut else ""), "likely"),

@@ -177,10 +177,16 @@ CHECKPOINT_DEFAULTS: dict[str, Any] = {
 }  # fmt: skip
 """``CheckpointMonitor`` of ``core/callback/callback.py``."""
 
+ELSEWHERE = tuple("model." + name for name in (
+    "hidden_size", "num_layers", "num_heads", "kv_heads", "head_dim", "ffn_size", "vocab_size", "experts", "experts_per_token",
+    "expert_ffn", "tied", "qkv_bias", "qk_norm", "norm_eps", "max_positions", "mla", "linear_bias",
+))  # fmt: skip
+"""Shape of a model that an mcore file may leave to config.json or to the class."""
+
 MODES = {0: "data", 1: "semi_auto", 2: "auto", 3: "hybrid"}
 MODE_NAMES = {
     "data_parallel": "data", "semi_auto_parallel": "semi_auto", "auto_parallel": "auto", "hybrid_parallel": "hybrid",
-    "stand_alone": "stand_alone",
+    "stand_alone": "stand_alone", "manual_parallel": "manual",
 }  # fmt: skip
 OTHER_MEANING = ("SwinConfig", "SwinV2Config")
 """Classes whose keys have the same names and mean lists, one entry per block."""
@@ -589,6 +595,7 @@ class _Reader:
             if kind in ("LlamaConfig", "GPT2Config") and plan.get("model.seq_length"):
                 plan.default("model.max_positions", plan.get("model.seq_length"), f"MindFormers {kind}: seq_length")
         elif self.find("model") is not None:
+            self.shape_from_elsewhere()
             for name, value in MCORE_DEFAULTS.items():
                 plan.default(name, value, "MindFormers TransformerConfig")
             plan.derive("model.norm", "rms" if self.find("model", "model_config", "rms_norm_eps") or layout == "pynative" else "layer",
@@ -609,6 +616,28 @@ class _Reader:
             "model", "experimental_attention_variant"
         )
         plan.derive("model.plain", bool(complete and counted and not odd and kind != "ChatGLM2Config"), "its shape is complete")
+
+    def shape_from_elsewhere(self) -> None:
+        """What the file leaves out of the shape comes from ``pretrained_model_dir/config.json`` (the file itself wins),
+        else from the defaults of the model class, which are not those of any published model."""
+        plan = self.plan
+        found = self.find("pretrained_model_dir")
+        folder = found[0].data if found and isinstance(found[0].data, str) else ""
+        why = "the default of the model class"
+        if found and folder:
+            from doctor.plan import hf
+
+            other = os.path.join(os.path.dirname(found[1]), folder, "config.json")
+            read = hf.read(other) if os.path.isfile(other) else None
+            why = f"it stands in {os.path.join(folder, 'config.json')}"
+            if read is not None and not read.get("file.problem"):
+                plan.files.append(other)
+                for name, value in read.values.items():
+                    if name.startswith("model.") and name not in plan.values and name not in plan.blocked and name != "model.plain":
+                        plan.values[name] = value
+                return
+        for name in ELSEWHERE:
+            plan.block(name, why)
 
     def experts(self) -> None:
         """Experts of the legacy ``moe_config``, and dense first layers."""

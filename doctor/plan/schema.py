@@ -172,6 +172,13 @@ parallel.schedule    string  -      pipeline schedule
 memory.parameters    double  10^9   parameters of the model
 memory.static_gib    double  GiB    weights, gradients and optimizer states of the fullest stage
 memory.total_gib     double  GiB    the same with activations, logits and buffers
+weights.problem      string  -      why the weight file cannot be read, empty if it can
+weights.layout       string  -      huggingface or mindformers: whose names the weight file uses
+weights.missing      list    -      parameters of the model that the weight file does not hold
+weights.extra        list    -      parameters of the weight file that the model does not have
+weights.shapes       list    -      parameters whose shape is not that of the model
+weights.turned       list    -      matrices that must be transposed for a Dense layer
+weights.has_head     bool    -      the weight file holds an output layer
 parallel.stage_layers list   layer  layers of each stage, where the file says so
 batch.size           int     -      samples of a micro batch on one data parallel rank
 batch.accumulation   int     -      gradient accumulation steps
