@@ -20,8 +20,9 @@ def read(path: str, text: str | None = None) -> Plan | None:
     """
     plan = _read(path, text)
     if plan is not None and not plan.get("file.problem"):
-        from doctor.plan import memory
+        from doctor.plan import known, memory
 
+        known.into(plan)
         memory.into(plan)
     return plan
 

@@ -85,6 +85,7 @@ PLACES = {
     "runner_config.gradient_accumulation_steps": "batch.accumulation",
     "optimizer.type": "optimizer.type", "optimizer.beta1": "optimizer.beta1", "optimizer.beta2": "optimizer.beta2",
     "optimizer.eps": "optimizer.eps", "optimizer.weight_decay": "optimizer.weight_decay",
+    "optimizer.learning_rate": "optimizer.lr",
     "runner_wrapper.max_grad_norm": "optimizer.clip_norm",
     "lr_schedule.type": "schedule.type", "lr_schedule.learning_rate": "schedule.lr",
     "lr_schedule.lr_end": "schedule.lr_end", "lr_schedule.warmup_steps": "schedule.warmup_steps",
@@ -92,6 +93,7 @@ PLACES = {
     "recompute_config.parallel_optimizer_comm_recompute": "recompute.optimizer_comm",
     "train_dataset.data_loader.type": "data.type", "train_dataset.num_parallel_workers": "data.workers",
     "train_dataset.drop_remainder": "data.drop_remainder", "train_dataset.input_columns": "data.columns",
+    "train_dataset.data_loader.num_parallel_workers": "data.workers",
     "train_dataset.prefetch_size": "data.prefetch", "train_dataset.batch_size": "data.batch_size",
     "train_dataset.data_loader.num_shards": "data.num_shards",
     "train_dataset.data_loader.config.seq_length": "data.seq_length",
@@ -400,7 +402,7 @@ class _Reader:
             near = _near_type(node.data, table[kind])
             if near:
                 self.notes.add("file.near_types", f"{node.data} ({near})", node.line)
-            elif kind in ("models", "trainer"):
+            elif kind != "callback":
                 self.notes.add("file.foreign_types", node.data, node.line)
 
     def llama_ffn(self, section: str) -> None:

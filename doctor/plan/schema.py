@@ -125,6 +125,8 @@ model.lora           bool    -      only adapters are trained
 model.offset_sum     int     -      sum of the layer offsets of the stages
 model.offset_length  int     -      number of stages the offsets are given for; 0 if one number is given
 model.fine_grain_interleave int -   parts a layer is cut into to hide communication
+model.near_known     string  -      published model from which one size differs
+model.near_difference string -      that size and the published one
 model.plain          bool    -      a decoder whose parameters can be counted from this plan
 precision.compute    string  -      dtype of matrix products
 precision.params     string  -      dtype parameters are kept in
@@ -188,6 +190,7 @@ batch.epochs         int     -      epochs
 batch.sink           bool    -      steps run on the device without coming back to the host
 batch.sink_size      int     step   steps between two calls of the callbacks
 optimizer.type       string  -      class
+optimizer.lr         double  -      learning rate written at the optimizer; a schedule replaces it
 optimizer.beta1      double  -      first moment
 optimizer.beta2      double  -      second moment
 optimizer.eps        double  -      added to the denominator

@@ -86,9 +86,8 @@ def read_tree(text: str, path: str) -> Node | Trouble:
     try:
         return _build(loader, path)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
         lines = text.split("\n")
+        line = _guilty_line(error, lines)
         shown = lines[line - 1] if 0 < line <= len(lines) else ""
         indent = shown[: len(shown) - len(shown.lstrip())]
         if "\t" in indent or "'\\t'" in str(error.problem):
@@ -100,6 +99,28 @@ def read_tree(text: str, path: str) -> Node | Trouble:
         return Trouble("syntax", path, 1, {"why": str(error)[:200]})
     finally:
         loader.dispose()
+
+
+_OPENED = ("while scanning a simple key", "while scanning a quoted scalar", "while parsing a flow sequence", "while parsing a flow mapping")
+
+
+def _guilty_line(error: yaml.MarkedYAMLError, lines: list[str]) -> int:
+    """The line to look at: where something was opened that never ends, else where reading stopped.
+
+    A quote that is not closed swallows lines up to the next quote, so a line before with an odd number of quotes is
+    told instead.
+    """
+    mark = error.problem_mark or error.context_mark
+    if error.context_mark is not None and error.context in _OPENED:
+        mark = error.context_mark
+    stopped = mark.line if mark else 0
+    for n in range(min(stopped, len(lines) - 1), max(-1, stopped - 200), -1):
+        code = lines[n].split(" #", 1)[0]
+        if not code.lstrip().startswith("#") and any(code.count(quote) % 2 for quote in ("'", '"')):
+            value = code.partition(":")[2].strip() or code.strip().lstrip("- ")
+            if value[:1] in ("'", '"'):
+                return n + 1
+    return int(stopped) + 1
 
 
 class _Scalars:
