@@ -28,7 +28,13 @@ PYNATIVE = {
     "MonitorConfig": "monitor",
 }  # fmt: skip
 TYPES = ("models", "config", "optimizer", "lr", "trainer", "callback", "wrapper", "dataset_loader", "dataset")
-SECTION_TYPES = {"optimizer": "optimizer", "lr_schedule": "lr", "lr_scheduler": "lr", "runner_wrapper": "wrapper", "trainer": "trainer"}
+SECTION_TYPES = {
+    "optimizer": "optimizer",
+    "lr_schedule": "lr",
+    "lr_scheduler": "lr",
+    "runner_wrapper": "wrapper",
+    "trainer": "trainer",
+}
 MINDSPORE = {"optimizer": {"Adam", "AdamWeightDecay", "AdamOffload", "Adagrad", "ASGD", "FTRL", "Lamb", "LARS", "LazyAdam", "Momentum",
                            "ProximalAdagrad", "RMSProp", "Rprop", "SGD", "Adafactor", "CAME"},
              "callback": {"BackupAndRestore", "EarlyStopping", "FlopsUtilizationCollector", "Goodput", "LambdaCallback",
@@ -36,7 +42,16 @@ MINDSPORE = {"optimizer": {"Adam", "AdamWeightDecay", "AdamOffload", "Adagrad", 
                           "SummaryCollector", "TimeMonitor", "TrainFaultTolerance"},
              "wrapper": {"TrainOneStepCell", "TrainOneStepWithLossScaleCell"}}  # fmt: skip
 """Classes of MindSpore that MindFormers registers in a loop."""
-OPEN_DEEP = ("optimizer", "lr_schedule", "lr_scheduler", "runner_wrapper", "context", "parallel", "train_dataset", "eval_dataset")
+OPEN_DEEP = (
+    "optimizer",
+    "lr_schedule",
+    "lr_scheduler",
+    "runner_wrapper",
+    "context",
+    "parallel",
+    "train_dataset",
+    "eval_dataset",
+)
 
 
 def fields(node: ast.ClassDef) -> set[str]:
@@ -126,7 +141,11 @@ def main(folders: list[str]) -> None:
                     if name:
                         add(name, fields(node))
                 elif where == "core/config_args.py" or where == "core/parallel_config.py":
-                    name = {"ContextConfig": "context", "ParallelContextConfig": "parallel", "RunnerConfig": "runner_config"}.get(node.name)
+                    name = {
+                        "ContextConfig": "context",
+                        "ParallelContextConfig": "parallel",
+                        "RunnerConfig": "runner_config",
+                    }.get(node.name)
                     if name:
                         add(name, fields(node))
         for path in folder.glob("configs/**/*.yaml"):
@@ -161,7 +180,9 @@ def main(folders: list[str]) -> None:
         "pynative": {name: sorted(keys) for name, keys in sorted(pynative.items())},
     }
     OUT.write_text(json.dumps(whole, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
-    print({name: len(keys) for name, keys in whole["sections"].items()}, {n: len(k) for n, k in whole["pynative"].items()})
+    print(
+        {name: len(keys) for name, keys in whole["sections"].items()}, {n: len(k) for n, k in whole["pynative"].items()}
+    )
 
 
 if __name__ == "__main__":

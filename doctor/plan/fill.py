@@ -45,7 +45,9 @@ class Notes:
             found = self._found.get("file." + name, [])
             if found:
                 spots = tuple((line, self.text(line)) for _, line in found)
-                value = Value([key for key, _ in found], "set", plan.file, found[0][1], found[0][0], spots[0][1], "", spots)
+                value = Value(
+                    [key for key, _ in found], "set", plan.file, found[0][1], found[0][0], spots[0][1], "", spots
+                )
             else:
                 value = Value([], "derived", whose="the whole file")
             plan.put("file." + name, value)

@@ -170,7 +170,9 @@ def _family(
             fill.put(plan, notes, "precision.params", fill.DTYPES.get(dtype, dtype), line(key), key, plan.file)
     kind = plan.get("model.type", "")
     family = FAMILIES.get(kind)
-    plan.derive("model.plain", family is not None and "model.hidden_size" in plan.values, f"family {kind or 'not known'}")
+    plan.derive(
+        "model.plain", family is not None and "model.hidden_size" in plan.values, f"family {kind or 'not known'}"
+    )
     if family is None:
         return
     for name, value in family.items():
@@ -186,7 +188,9 @@ def _family(
     if kind == "chatglm":
         groups = inner.get("multi_query_group_num")
         if inner.get("multi_query_attention") is True and type(groups) is int:
-            fill.put(plan, notes, "model.kv_heads", groups, line("multi_query_group_num"), "multi_query_group_num", plan.file)
+            fill.put(
+                plan, notes, "model.kv_heads", groups, line("multi_query_group_num"), "multi_query_group_num", plan.file
+            )
     if kind == "qwen3_moe":
         plan.derive("model.dense_layers", 0, "every layer has experts")
     if kind == "mixtral":
@@ -195,5 +199,7 @@ def _family(
 
 def _failed(plan: Plan, trouble: Trouble) -> Plan:
     plan.troubles.append(trouble)
-    plan.put("file.problem", Value(trouble.code, "set", trouble.file, trouble.line, "", str(trouble.args.get("why", ""))))
+    plan.put(
+        "file.problem", Value(trouble.code, "set", trouble.file, trouble.line, "", str(trouble.args.get("why", "")))
+    )
     return plan

@@ -33,7 +33,9 @@ def judge(plan: Plan, base: RuleBase, facts: Mapping[str, Any] | None = None) ->
     return found
 
 
-def judge_rule(rule: Rule, whole: dict[str, Any], compiled: dict[str, Any], plan: Plan, facts: Mapping[str, Any]) -> Finding:
+def judge_rule(
+    rule: Rule, whole: dict[str, Any], compiled: dict[str, Any], plan: Plan, facts: Mapping[str, Any]
+) -> Finding:
     """The finding of one rule; for its examples."""
     return _judge(rule, compiled, plan, facts, lambda: whole)
 
@@ -52,7 +54,9 @@ def _judge(rule: Rule, compiled: dict[str, Any], plan: Plan, facts: Mapping[str,
     if rule.status == "preview" and severity == "error":
         severity = "warning"
 
-    def finding(verdict: Verdict, args: dict[str, Any], evidence: Sequence[Evidence] = (), why: Text | None = None) -> Finding:
+    def finding(
+        verdict: Verdict, args: dict[str, Any], evidence: Sequence[Evidence] = (), why: Text | None = None
+    ) -> Finding:
         words = {name: value if isinstance(value, str) else cel._text(value) for name, value in args.items()}
         title: Text = {}
         if verdict is Verdict.FAIL:

@@ -132,7 +132,9 @@ def words_of(text: str) -> list[list[Word]]:
                         if text[position] == "\\" and position + 1 < size:
                             following = text[position + 1]
                             # a joined line keeps its newline: it is white space wherever these words are split
-                            pieces.append("\n" if following == "\n" else following if following in '"\\$`' else "\\" + following)
+                            pieces.append(
+                                "\n" if following == "\n" else following if following in '"\\$`' else "\\" + following
+                            )
                             line += following == "\n"
                             position += 2
                             continue
@@ -309,7 +311,21 @@ def commands(text: str) -> list[list[Word]]:
     found = []
     for statement in words_of(text):
         rest = list(statement)
-        while rest and rest[0].text in ("export", "declare", "local", "readonly", "then", "do", "else", "nohup", "exec", "-r", "-x", "-a", "-i"):
+        while rest and rest[0].text in (
+            "export",
+            "declare",
+            "local",
+            "readonly",
+            "then",
+            "do",
+            "else",
+            "nohup",
+            "exec",
+            "-r",
+            "-x",
+            "-a",
+            "-i",
+        ):
             rest.pop(0)
         while rest and shell.assign(rest[0]):
             rest.pop(0)
@@ -515,7 +531,11 @@ def _mindformers(path: str, text: str, words: list[Word], given: dict[str, Optio
                          ("auto-trans-ckpt", "checkpoint.transform"), ("resume-training", "checkpoint.resume")):  # fmt: skip
         if option in given and given[option].values:
             word = given[option].values[0]
-            value: object = word.lower() == "true" if name in ("run.parallel", "checkpoint.transform", "checkpoint.resume") else word
+            value: object = (
+                word.lower() == "true"
+                if name in ("run.parallel", "checkpoint.transform", "checkpoint.resume")
+                else word
+            )
             fill.put(plan, notes, name, value, given[option].line, option, path)
     # msrun_launcher.sh "command" WORKERS [LOCAL …]
     counts = [w for n, w in enumerate(words) if w.text.isdigit() and not words[n - 1].text.startswith("--")]

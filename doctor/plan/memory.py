@@ -120,7 +120,9 @@ def count(shape: Shape) -> Count:
     else:
         q, kv = s.heads * s.head_dim, s.kv_heads * s.head_dim
         attention = h * q + 2 * h * kv + q * h
-        attention += (q + 2 * kv if s.qkv_bias else 0) + (h if s.linear_bias else 0) + (2 * s.head_dim if s.qk_norm else 0)
+        attention += (
+            (q + 2 * kv if s.qkv_bias else 0) + (h if s.linear_bias else 0) + (2 * s.head_dim if s.qk_norm else 0)
+        )
     attention += 2 * norm
 
     def feed(width: int) -> int:
@@ -327,7 +329,9 @@ def _rows(
     plain, expert = layer_activation(shape, s), layer_activation(shape, s, True) if shape.experts else 0.0
     kept = s.seq / s.cp * s.batch * shape.hidden * s.compute / (s.mp if s.sequence else 1)
     if s.full:
-        size = flight * layers * kept + max(plain if dense else 0.0, expert if moe else 0.0, plain if not shape.experts else 0.0)
+        size = flight * layers * kept + max(
+            plain if dense else 0.0, expert if moe else 0.0, plain if not shape.experts else 0.0
+        )
         how = f"{flight} × {layers} layer inputs of {kept / 2**20:,.0f} MiB, one layer computed again"
     else:
         size = flight * (dense * plain + moe * expert) if shape.experts else flight * layers * plain
@@ -342,11 +346,20 @@ def _rows(
         tokens = s.seq / s.cp * s.batch
         columns = shape.vocab / (s.mp if s.vocab_cut else 1)
         rows.append(
-            Row("logits", tokens * columns * (s.compute + 8), f"{tokens:,.0f} tokens × {columns:,.0f} × ({s.compute} + 4 + 4) B", "guess")
+            Row(
+                "logits",
+                tokens * columns * (s.compute + 8),
+                f"{tokens:,.0f} tokens × {columns:,.0f} × ({s.compute} + 4 + 4) B",
+                "guess",
+            )
         )
     groups = sum(size > 1 for size in (s.dp, s.mp, s.cp, s.pp, s.ep)) + (1 if s.dp * s.mp * s.cp * s.pp > 1 else 0)
     if groups:
-        rows.append(Row("communication", groups * 2 * BUFFER_MIB * 1e6, f"{groups} communicators × 2 × {BUFFER_MIB} MB", "guess"))
+        rows.append(
+            Row(
+                "communication", groups * 2 * BUFFER_MIB * 1e6, f"{groups} communicators × 2 × {BUFFER_MIB} MB", "guess"
+            )
+        )
     rows.append(Row("runtime", RUNTIME_GIB * GIB, "context and workspaces", "guess"))
     return tuple(rows)
 
@@ -387,11 +400,29 @@ def nearest_fit(shape: Shape, s: Settings, limit: float) -> Change | None:
 
     steps += grow((), s)
     devices = s.dp * s.mp * s.pp
-    for mp, pp in ((s.mp * 2, s.pp), (s.mp, s.pp * 2), (s.mp * 2, s.pp * 2), (s.mp * 4, s.pp), (s.mp, s.pp * 4), (s.mp * 4, s.pp * 4)):
-        if mp > 8 or pp > shape.layers or devices % (mp * pp) or shape.heads % mp or shape.kv_heads % mp or shape.vocab % mp:
+    for mp, pp in (
+        (s.mp * 2, s.pp),
+        (s.mp, s.pp * 2),
+        (s.mp * 2, s.pp * 2),
+        (s.mp * 4, s.pp),
+        (s.mp, s.pp * 4),
+        (s.mp * 4, s.pp * 4),
+    ):
+        if (
+            mp > 8
+            or pp > shape.layers
+            or devices % (mp * pp)
+            or shape.heads % mp
+            or shape.kv_heads % mp
+            or shape.vocab % mp
+        ):
             continue
         dp = devices // (mp * pp)
-        more = tuple((n, v) for n, v, old in (("parallel.mp", mp, s.mp), ("parallel.pp", pp, s.pp), ("parallel.dp", dp, s.dp)) if v != old)
+        more = tuple(
+            (n, v)
+            for n, v, old in (("parallel.mp", mp, s.mp), ("parallel.pp", pp, s.pp), ("parallel.dp", dp, s.dp))
+            if v != old
+        )
         micro = max(s.micro, pp) if pp > 1 else s.micro
         if micro != s.micro:
             more = (*more, ("parallel.micro_batches", micro))
@@ -416,6 +447,8 @@ def into(plan: Plan) -> Estimate | None:
         return None
     made = estimate(shape, settings)
     if plan.get("run.training"):
-        plan.values["memory.static_gib"] = Value(made.static() / GIB, "derived", whose="weights, gradients and optimizer states")
+        plan.values["memory.static_gib"] = Value(
+            made.static() / GIB, "derived", whose="weights, gradients and optimizer states"
+        )
         plan.values["memory.total_gib"] = Value(made.total() / GIB, "derived", whose="estimate")
     return made

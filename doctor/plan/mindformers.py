@@ -263,7 +263,9 @@ def read_node(plan: Plan, tree: Node, text: str) -> Plan:
 def failed(plan: Plan, trouble: Trouble) -> Plan:
     """A plan that holds only why there is none."""
     plan.troubles.append(trouble)
-    plan.put("file.problem", Value(trouble.code, "set", trouble.file, trouble.line, "", str(trouble.args.get("why", ""))))
+    plan.put(
+        "file.problem", Value(trouble.code, "set", trouble.file, trouble.line, "", str(trouble.args.get("why", "")))
+    )
     return plan
 
 
@@ -296,7 +298,9 @@ class _Reader:
             below = text if isinstance(text, Trouble) else read_tree(text, other)
             if isinstance(below, Trouble):
                 self.plan.troubles.append(below)
-                self.plan.put("file.problem", Value("base_unreadable", "set", path, line, name.data, self.notes.text(line)))
+                self.plan.put(
+                    "file.problem", Value("base_unreadable", "set", path, line, name.data, self.notes.text(line))
+                )
                 continue
             if isinstance(text, str) and below.kind == "map":
                 self.plan.files.append(other)
@@ -359,7 +363,9 @@ class _Reader:
             elif name.startswith("precision."):
                 self.take(name, f"{section}.{key}", convert=self.dtype)
             elif name == "model.norm":
-                self.take(name, f"{section}.{key}", convert=lambda v: {"RMSNorm": "rms", "LayerNorm": "layer"}.get(v, v))
+                self.take(
+                    name, f"{section}.{key}", convert=lambda v: {"RMSNorm": "rms", "LayerNorm": "layer"}.get(v, v)
+                )
             else:
                 self.take(name, f"{section}.{key}")
         self.take("model.arch", "model.arch.type")
@@ -373,7 +379,9 @@ class _Reader:
             found = self.find(*section.split("."), "expand_ratio")
             ratio = found[0].data if found and isinstance(found[0].data, int) else 4
             if "model.ffn_size" not in plan.values:
-                plan.derive("model.ffn_size", ratio * plan.get("model.hidden_size"), f"expand_ratio {ratio} * hidden_size")
+                plan.derive(
+                    "model.ffn_size", ratio * plan.get("model.hidden_size"), f"expand_ratio {ratio} * hidden_size"
+                )
         if kind == "LlamaConfig":
             self.llama_ffn(section)
         self.offsets(section)
@@ -498,7 +506,11 @@ class _Reader:
             if isinstance(value, bool):
                 plan.put(name, Value(value, *spot))
             elif isinstance(value, (list, dict)):
-                flat = [n for row in value for n in (row if isinstance(row, list) else [row])] if isinstance(value, list) else [1]
+                flat = (
+                    [n for row in value for n in (row if isinstance(row, list) else [row])]
+                    if isinstance(value, list)
+                    else [1]
+                )
                 plan.put(name, Value(any(bool(n) for n in flat), *spot))
                 if key == "recompute" and isinstance(value, list) and value and all(type(n) is int for n in value):
                     plan.put("recompute.entries", Value(len(value), *spot))
@@ -612,12 +624,16 @@ class _Reader:
         if layout != "pynative" and plan.get("run.parallel") is False:
             # without use_parallel one device is used, whatever the sizes say
             plan.derive("parallel.devices", 1, "use_parallel False")
-        complete = all(plan.get("model." + n) for n in ("hidden_size", "num_layers", "num_heads", "vocab_size", "ffn_size"))
+        complete = all(
+            plan.get("model." + n) for n in ("hidden_size", "num_layers", "num_heads", "vocab_size", "ffn_size")
+        )
         counted = kind in LLAMA_LIKE or layout != "legacy"
         odd = self.find("model", "model_config", "experimental_attention_variant") or self.find(
             "model", "experimental_attention_variant"
         )
-        plan.derive("model.plain", bool(complete and counted and not odd and kind != "ChatGLM2Config"), "its shape is complete")
+        plan.derive(
+            "model.plain", bool(complete and counted and not odd and kind != "ChatGLM2Config"), "its shape is complete"
+        )
 
     def shape_from_elsewhere(self) -> None:
         """What the file leaves out of the shape comes from ``pretrained_model_dir/config.json`` (the file itself wins),
@@ -635,7 +651,12 @@ class _Reader:
             if read is not None and not read.get("file.problem"):
                 plan.files.append(other)
                 for name, value in read.values.items():
-                    if name.startswith("model.") and name not in plan.values and name not in plan.blocked and name != "model.plain":
+                    if (
+                        name.startswith("model.")
+                        and name not in plan.values
+                        and name not in plan.blocked
+                        and name != "model.plain"
+                    ):
                         plan.values[name] = value
                 return
         for name in ELSEWHERE:
@@ -653,7 +674,9 @@ class _Reader:
         for section in (("model", "model_config"), ("moe_config",), ("model",)):
             found = self.find(*section, "first_k_dense_replace")
             if found and type(found[0].data) is int and found[0].data >= 0:
-                fill.put(plan, found[2], "model.dense_layers", found[0].data, found[3], "first_k_dense_replace", found[1])
+                fill.put(
+                    plan, found[2], "model.dense_layers", found[0].data, found[3], "first_k_dense_replace", found[1]
+                )
                 break
 
     def odd_keys(self, pynative: bool, section: str) -> None:
@@ -665,7 +688,13 @@ class _Reader:
         sections = table["pynative"] if pynative else table["sections"]
         closed = set(table["pynative_closed"] if pynative else table["closed"])
         for name, known in sections.items():
-            node = tree if name == "" else tree.at(*section.split(".")) if name == "model" and not pynative else tree.data.get(name)
+            node = (
+                tree
+                if name == ""
+                else tree.at(*section.split("."))
+                if name == "model" and not pynative
+                else tree.data.get(name)
+            )
             if node is None or node.kind != "map":
                 continue
             if name in ("callbacks", "eval_dataset") or (pynative and name == "model"):

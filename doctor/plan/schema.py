@@ -343,7 +343,11 @@ def coerce(value: Any, kind: str) -> Any:
         if isinstance(value, str):
             return value
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        if kind == FLOAT and abs(value) < 1e300 or (isinstance(value, float) and kind == FLOAT and math.isfinite(value)):
+        if (
+            kind == FLOAT
+            and abs(value) < 1e300
+            or (isinstance(value, float) and kind == FLOAT and math.isfinite(value))
+        ):
             return float(value)
         if kind == INT and value == value and abs(value) < 2**63 and int(value) == value:
             return int(value)

@@ -165,7 +165,9 @@ class _Reader:
         name = _last(node.func)
         if name in OPTIMIZERS and (node.args or node.keywords):
             self.trains = True
-            self.plan.put("optimizer.type", Value(name, "set", self.plan.file, node.lineno, name, self.notes.text(node.lineno)))
+            self.plan.put(
+                "optimizer.type", Value(name, "set", self.plan.file, node.lineno, name, self.notes.text(node.lineno))
+            )
             self._keywords(node, OPTIMIZER_KEYS, {1: "learning_rate"})
             if name == "AdamWeightDecay":
                 self.plan.default("optimizer.weight_decay", 0.0, "MindSpore nn.AdamWeightDecay")
@@ -174,12 +176,23 @@ class _Reader:
         if name in DATASETS:
             self._keywords(node, DATASET_KEYS, {})
             return
-        if name.endswith("Config") and name in ("GPT2Config", "LlamaConfig", "BloomConfig", "GPTConfig", "ModelConfig", "TransformerConfig"):
+        if name.endswith("Config") and name in (
+            "GPT2Config",
+            "LlamaConfig",
+            "BloomConfig",
+            "GPTConfig",
+            "ModelConfig",
+            "TransformerConfig",
+        ):
             self.touched = True
-            self._keywords(node, {k: v for k, v in NAMES.items() if v in self._free()} | {"compute_dtype": "precision.compute"}, {})
+            self._keywords(
+                node, {k: v for k, v in NAMES.items() if v in self._free()} | {"compute_dtype": "precision.compute"}, {}
+            )
             return
         table = CALLS.get(name)
-        if table is None or (name in ("train", "batch", "Model", "Pipeline") and not isinstance(node.func, (ast.Attribute, ast.Name))):
+        if table is None or (
+            name in ("train", "batch", "Model", "Pipeline") and not isinstance(node.func, (ast.Attribute, ast.Name))
+        ):
             return
         if name in ("set_context", "set_auto_parallel_context", "DynamicLossScaleManager", "PipelineCell"):
             self.touched = True
@@ -191,7 +204,9 @@ class _Reader:
         elif name == "FixedLossScaleManager":
             self.plan.derive("precision.loss_scale_dynamic", False, name)
         if name == "CheckpointConfig":
-            self.plan.put("checkpoint.save", Value(True, "set", self.plan.file, node.lineno, name, self.notes.text(node.lineno)))
+            self.plan.put(
+                "checkpoint.save", Value(True, "set", self.plan.file, node.lineno, name, self.notes.text(node.lineno))
+            )
             for word in node.keywords:
                 key = self.value(word.value)
                 if word.arg == "enc_key" and isinstance(key, (bytes, str)):

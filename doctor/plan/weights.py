@@ -381,7 +381,7 @@ class Comparison(NamedTuple):
         return [row for row in self.rows if row.verdict == verdict]
 
 
-IGNORED = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias", ".attn.rotary", "num_batches_tracked")
+IGNORED = ("rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", ".attn.rotary", "num_batches_tracked")
 STATES = ("adam_m.", "adam_v.", "moment1.", "moment2.", "exp_avg.", "exp_avg_sq.", "moments.", "accu_grads.")
 COUNTERS = ("epoch_num", "step_num", "global_step", "loss_scale", "scale_sense", "beta1_power", "beta2_power", "learning_rate",
             "current_iterator_step", "last_overflow_iterator_step", "weight_decay")  # fmt: skip
@@ -430,7 +430,12 @@ def compare(header: Header, shape: Shape, family: str) -> Comparison | None:
 def _alternatives(name: str) -> list[str]:
     """``a.b|c.d`` stands for ``a.b.d`` and ``a.c.d``."""
     parts = name.split(".")
-    return [".".join([*parts[:n], choice, *parts[n + 1 :]]) for n, p in enumerate(parts) if "|" in p for choice in p.split("|")]
+    return [
+        ".".join([*parts[:n], choice, *parts[n + 1 :]])
+        for n, p in enumerate(parts)
+        if "|" in p
+        for choice in p.split("|")
+    ]
 
 
 def into(plan: Plan, header: Header | Trouble, family: str, shape: Shape | None) -> Comparison | None:
@@ -445,12 +450,17 @@ def into(plan: Plan, header: Header | Trouble, family: str, shape: Shape | None)
         return found
 
     def names(rows: list[str]) -> Value:
-        return Value(rows[:8], "set" if rows else "derived", header.file, 0, rows[0] if rows else "", rows[0] if rows else "")
+        return Value(
+            rows[:8], "set" if rows else "derived", header.file, 0, rows[0] if rows else "", rows[0] if rows else ""
+        )
 
     plan.put("weights.layout", Value(found.layout, "derived", whose="names in the file"))
     plan.put("weights.missing", names([row.name for row in found.of("missing")]))
     plan.put("weights.extra", names(list(found.extra)))
-    plan.put("weights.shapes", names([f"{r.name} {list(r.have)} ≠ {list(r.want)}" for r in found.of("shape") + found.of("transposed")]))
+    plan.put(
+        "weights.shapes",
+        names([f"{r.name} {list(r.have)} ≠ {list(r.want)}" for r in found.of("shape") + found.of("transposed")]),
+    )
     plan.put("weights.turned", names([row.name for row in found.of("turn")]))
     plan.put("weights.has_head", Value(any(t.name.endswith(("lm_head.weight", "head.weight")) for t in header.tensors), "derived",
                                        whose="names in the file"))  # fmt: skip

@@ -94,14 +94,21 @@ def read_tree(text: str, path: str) -> Node | Trouble:
             return Trouble("tab", path, line)
         return Trouble("syntax", path, line, {"why": str(error.problem or error)[:200]})
     except yaml.reader.ReaderError as error:
-        return Trouble("syntax", path, text.count("\n", 0, max(0, error.position)) + 1, {"why": str(error.reason)[:200]})
+        return Trouble(
+            "syntax", path, text.count("\n", 0, max(0, error.position)) + 1, {"why": str(error.reason)[:200]}
+        )
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         return Trouble("syntax", path, 1, {"why": str(error)[:200]})
     finally:
         loader.dispose()
 
 
-_OPENED = ("while scanning a simple key", "while scanning a quoted scalar", "while parsing a flow sequence", "while parsing a flow mapping")
+_OPENED = (
+    "while scanning a simple key",
+    "while scanning a quoted scalar",
+    "while parsing a flow sequence",
+    "while parsing a flow mapping",
+)
 
 
 def _guilty_line(error: yaml.MarkedYAMLError, lines: list[str]) -> int:
@@ -120,6 +127,13 @@ def _guilty_line(error: yaml.MarkedYAMLError, lines: list[str]) -> int:
             value = code.partition(":")[2].strip() or code.strip().lstrip("- ")
             if value[:1] in ("'", '"'):
                 return n + 1
+    if str(error.problem).startswith("mapping values are not allowed"):
+        # a line without its colon reads on into the next one
+        before = stopped - 1
+        while before >= 0 and (not lines[before].strip() or lines[before].lstrip().startswith("#")):
+            before -= 1
+        if before >= 0 and ":" not in lines[before] and not lines[before].lstrip().startswith("-"):
+            return before + 1
     return int(stopped) + 1
 
 
@@ -137,6 +151,9 @@ class _Scalars:
             tag = event.tag
             if tag is None or tag == "!":
                 tag = self._loader.resolve(yaml.ScalarNode, event.value, event.implicit)
+            if tag == "tag:yaml.org,2002:merge":
+                self._seen[key] = "<<"
+                return "<<"
             node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark)
             self._seen[key] = self._loader.construct_object(node)
         return self._seen[key]
@@ -173,7 +190,9 @@ def _build(loader: Any, path: str) -> Node | Trouble:
                 return Trouble("alias_loop", path, line, {"name": event.anchor})
             node = found
         elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
-            made = Node("map" if kind is yaml.MappingStartEvent else "list", {} if kind is yaml.MappingStartEvent else [], line)
+            made = Node(
+                "map" if kind is yaml.MappingStartEvent else "list", {} if kind is yaml.MappingStartEvent else [], line
+            )
             if event.anchor:
                 anchors[event.anchor] = made
             if len(stack) >= MAX_DEPTH:
