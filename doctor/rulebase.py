@@ -317,8 +317,15 @@ def rule_files(folder: str) -> list[tuple[str, int, int]]:
 def _code_stamps() -> list[str]:
     """Times of the modules that decide the compiled form."""
     here = os.path.dirname(os.path.abspath(__file__))
-    names = ("rulebase.py", "ruleschema.py", "codes.py", "scan/anchors.py", "scan/matcher.py",
-             "plan/cel.py", "plan/schema.py")
+    names = (
+        "rulebase.py",
+        "ruleschema.py",
+        "codes.py",
+        "scan/anchors.py",
+        "scan/matcher.py",
+        "plan/cel.py",
+        "plan/schema.py",
+    )
     return [str(os.stat(f"{here}/{name}").st_mtime_ns) for name in names if os.path.exists(f"{here}/{name}")]
 
 

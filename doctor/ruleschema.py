@@ -349,8 +349,8 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
         known = captures(rule.match.log)
     if rule.match.when is not None:
         known, wrong = lint_when(rule.match.when)
-        for text in wrong:
-            say("$.match.when", text)
+        for trouble in wrong:
+            say("$.match.when", trouble)
     for field, text in (("title", rule.title), ("cause", rule.cause), ("next", rule.next)):
         for lang, words in (("zh", text.zh), ("en", text.en)):
             if not words.strip():

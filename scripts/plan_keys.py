@@ -16,17 +16,32 @@ import yaml
 
 OUT = Path(__file__).parent.parent / "doctor" / "plan" / "keys.json"
 TEMPLATE = {
-    "GeneralConfig": "", "ParallelConfig": "parallel_config", "RecomputeConfig": "recompute_config", "SwapConfig": "swap_config",
-    "MoEConfig": "moe_config", "RunnerConfig": "runner_config", "MsParallelConfig": "parallel", "ContextConfig": "context",
+    "GeneralConfig": "",
+    "ParallelConfig": "parallel_config",
+    "RecomputeConfig": "recompute_config",
+    "SwapConfig": "swap_config",
+    "MoEConfig": "moe_config",
+    "RunnerConfig": "runner_config",
+    "MsParallelConfig": "parallel",
+    "ContextConfig": "context",
     "MonitorConfig": "monitor_config",
-}  # fmt: skip
+}
 CLOSED = ("parallel_config", "recompute_config", "swap_config", "moe_config", "runner_config", "monitor_config")
 PYNATIVE = {
-    "CheckpointConfig": "checkpoint", "TrainingConfig": "training", "ParallelismConfig": "parallelism", "TrainConfig": "",
-    "OptimizerConfig": "optimizer", "LrSchedulerConfig": "lr_scheduler", "ContextConfig": "context", "RecomputeConfig": "recompute",
-    "RecomputeCommConfig": "recompute_comm", "SwapConfig": "swap", "ProfilerConfig": "profiler", "LoraConfig": "lora_config",
+    "CheckpointConfig": "checkpoint",
+    "TrainingConfig": "training",
+    "ParallelismConfig": "parallelism",
+    "TrainConfig": "",
+    "OptimizerConfig": "optimizer",
+    "LrSchedulerConfig": "lr_scheduler",
+    "ContextConfig": "context",
+    "RecomputeConfig": "recompute",
+    "RecomputeCommConfig": "recompute_comm",
+    "SwapConfig": "swap",
+    "ProfilerConfig": "profiler",
+    "LoraConfig": "lora_config",
     "MonitorConfig": "monitor",
-}  # fmt: skip
+}
 TYPES = ("models", "config", "optimizer", "lr", "trainer", "callback", "wrapper", "dataset_loader", "dataset")
 SECTION_TYPES = {
     "optimizer": "optimizer",
@@ -35,12 +50,42 @@ SECTION_TYPES = {
     "runner_wrapper": "wrapper",
     "trainer": "trainer",
 }
-MINDSPORE = {"optimizer": {"Adam", "AdamWeightDecay", "AdamOffload", "Adagrad", "ASGD", "FTRL", "Lamb", "LARS", "LazyAdam", "Momentum",
-                           "ProximalAdagrad", "RMSProp", "Rprop", "SGD", "Adafactor", "CAME"},
-             "callback": {"BackupAndRestore", "EarlyStopping", "FlopsUtilizationCollector", "Goodput", "LambdaCallback",
-                          "LearningRateScheduler", "LossMonitor", "ModelCheckpoint", "OnRequestExit", "ReduceLROnPlateau",
-                          "SummaryCollector", "TimeMonitor", "TrainFaultTolerance"},
-             "wrapper": {"TrainOneStepCell", "TrainOneStepWithLossScaleCell"}}  # fmt: skip
+MINDSPORE = {
+    "optimizer": {
+        "Adam",
+        "AdamWeightDecay",
+        "AdamOffload",
+        "Adagrad",
+        "ASGD",
+        "FTRL",
+        "Lamb",
+        "LARS",
+        "LazyAdam",
+        "Momentum",
+        "ProximalAdagrad",
+        "RMSProp",
+        "Rprop",
+        "SGD",
+        "Adafactor",
+        "CAME",
+    },
+    "callback": {
+        "BackupAndRestore",
+        "EarlyStopping",
+        "FlopsUtilizationCollector",
+        "Goodput",
+        "LambdaCallback",
+        "LearningRateScheduler",
+        "LossMonitor",
+        "ModelCheckpoint",
+        "OnRequestExit",
+        "ReduceLROnPlateau",
+        "SummaryCollector",
+        "TimeMonitor",
+        "TrainFaultTolerance",
+    },
+    "wrapper": {"TrainOneStepCell", "TrainOneStepWithLossScaleCell"},
+}
 """Classes of MindSpore that MindFormers registers in a loop."""
 OPEN_DEEP = (
     "optimizer",
@@ -136,8 +181,12 @@ def main(folders: list[str]) -> None:
                 elif where.startswith(("models/", "parallel_core/")):
                     add("model", fields(node))
                 elif where == "modules/transformer/transformer.py" or where == "modules/transformer/moe.py":
-                    name = {"TransformerOpParallelConfig": "parallel_config", "TransformerRecomputeConfig": "recompute_config",
-                            "MoEConfig": "moe_config", "TransformerSwapConfig": "swap_config"}.get(node.name)  # fmt: skip
+                    name = {
+                        "TransformerOpParallelConfig": "parallel_config",
+                        "TransformerRecomputeConfig": "recompute_config",
+                        "MoEConfig": "moe_config",
+                        "TransformerSwapConfig": "swap_config",
+                    }.get(node.name)
                     if name:
                         add(name, fields(node))
                 elif where == "core/config_args.py" or where == "core/parallel_config.py":

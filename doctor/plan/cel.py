@@ -366,7 +366,7 @@ def _value(ast: Ast, lookup: Callable[[str], Any]) -> Any:
         left, right = _value(ast[2], lookup), _value(ast[3], lookup)
         gap = _gap(left, right)
         return gap if gap is not None else _operate(ast[1], left, right)
-    if kind == "not" or kind == "neg":
+    if kind in {"not", "neg"}:
         inner = _value(ast[1], lookup)
         if isinstance(inner, Absent):
             return inner

@@ -47,7 +47,7 @@ def _read(path: str, text: str | None) -> Plan | None:
         from doctor.plan import hf
 
         return hf.read(path, text)
-    if ending in SHELL or text.startswith("#!") and "sh" in text.split("\n", 1)[0]:
+    if ending in SHELL or (text.startswith("#!") and "sh" in text.split("\n", 1)[0]):
         from doctor.plan import megatron
 
         return megatron.read(path, text)

@@ -34,7 +34,8 @@ KEYS = {
     "resid_pdrop": "model.hidden_dropout", "hidden_dropout": "model.hidden_dropout",
     "embd_pdrop": "model.embedding_dropout",
     "q_lora_rank": "model.q_lora_rank", "kv_lora_rank": "model.kv_lora_rank",
-    "qk_rope_head_dim": "model.rope_head_dim", "qk_nope_head_dim": "model.nope_head_dim", "v_head_dim": "model.v_head_dim",
+    "qk_rope_head_dim": "model.rope_head_dim", "qk_nope_head_dim": "model.nope_head_dim",
+    "v_head_dim": "model.v_head_dim",
     "n_routed_experts": "model.experts", "num_experts": "model.experts", "num_local_experts": "model.experts",
     "num_experts_per_tok": "model.experts_per_token", "moe_intermediate_size": "model.expert_ffn",
     "n_shared_experts": "model.shared_experts", "first_k_dense_replace": "model.dense_layers",
@@ -138,7 +139,7 @@ def read(path: str, text: str | None = None) -> Plan | None:
         if isinstance(below, dict) and "hidden_size" in below:
             inner, prefix = below, (name,)
     shape = {"hidden_size", "n_embd", "d_model"} & set(inner)
-    if "model_type" not in value and "architectures" not in value or not shape:
+    if ("model_type" not in value and "architectures" not in value) or not shape:
         return None
     lines = key_lines(text)
     notes = fill.Notes(text.splitlines())

@@ -55,6 +55,12 @@ DEFAULTS: dict[str, object] = {
     "parallel.vocab_by_data": False,
 }  # fmt: skip
 
+OVERRIDES = {
+    "use-parallel": "run.parallel", "run-mode": "run.mode", "load-checkpoint": "checkpoint.load",
+    "auto-trans-ckpt": "checkpoint.transform", "resume-training": "checkpoint.resume",
+}  # fmt: skip
+"""Options of run_mindformer.py that win over its YAML file."""
+
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGN = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _NUMBER = re.compile(r"[-+]?\d+")
@@ -69,7 +75,7 @@ class Word(NamedTuple):
     text: str
     line: int
     raw: bool = False
-    array: tuple[Word, ...] | None = None  # type: ignore[misc]
+    array: tuple[Word, ...] | None = None
 
 
 def words_of(text: str) -> list[list[Word]]:
@@ -389,8 +395,8 @@ def read(path: str, text: str) -> Plan | None:
             plan.put(name, Value(value, "set", path, best[option].line, option, notes.text(best[option].line)))
     _special(plan, notes, best)
     _devices(plan, notes, launcher, best)
-    for name, value in DEFAULTS.items():
-        plan.default(name, value, WHOSE)
+    for name, standard in DEFAULTS.items():
+        plan.default(name, standard, WHOSE)
     _derive(plan, best)
     notes.into(plan)
     fill.derive(plan)
@@ -461,8 +467,8 @@ def _devices(plan: Plan, notes: fill.Notes, words: list[Word], best: dict[str, O
     times = nodes.values[0] if nodes and nodes.values and not workers else "1"
     times = times.rpartition(":")[2]
     if number.isdigit() and times.isdigit():
-        plan.put("parallel.devices",
-                 Value(int(number) * int(times), "set", plan.file, source.line, source.name, notes.text(source.line)))  # fmt: skip
+        spot = ("set", plan.file, source.line, source.name, notes.text(source.line))
+        plan.put("parallel.devices", Value(int(number) * int(times), *spot))
     else:
         plan.block("parallel.devices", f"{number} × {times}")
 
@@ -527,8 +533,7 @@ def _mindformers(path: str, text: str, words: list[Word], given: dict[str, Optio
     plan = mindformers.read(found)
     notes = fill.Notes(text.splitlines())
     plan.files.append(path)
-    for option, name in (("use-parallel", "run.parallel"), ("run-mode", "run.mode"), ("load-checkpoint", "checkpoint.load"),
-                         ("auto-trans-ckpt", "checkpoint.transform"), ("resume-training", "checkpoint.resume")):  # fmt: skip
+    for option, name in OVERRIDES.items():
         if option in given and given[option].values:
             word = given[option].values[0]
             value: object = (

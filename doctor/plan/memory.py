@@ -78,7 +78,8 @@ def shape_of(plan: Plan) -> Shape | None:
     return Shape(
         hidden, layers, heads, get("model.kv_heads") or heads, head_dim, ffn, vocab,
         (get("model.max_positions") or get("model.seq_length") or 0) if get("model.position") == "learned" else 0,
-        bool(get("model.gated")), get("model.norm") == "layer", bool(get("model.qkv_bias")), bool(get("model.linear_bias")),
+        bool(get("model.gated")), get("model.norm") == "layer", bool(get("model.qkv_bias")),
+        bool(get("model.linear_bias")),
         bool(get("model.qk_norm")), bool(get("model.tied")), bool(get("model.embedding_norm")), experts,
         get("model.experts_per_token") or 0, expert_ffn, shared if experts else 0,
         min(layers, get("model.dense_layers") or 0) if experts else layers, get("model.mtp_layers") or 0,
@@ -318,13 +319,16 @@ def _rows(
     weights_cut = s.shard and s.master == 0
     # each gradient goes to the slice of its weight at once, unless gradients are accumulated before
     grads_cut = s.shard and (s.level in ("level2", "level3") or (s.pp == 1 and s.accumulation == 1))
-    million = f"{whole / 1e6:,.0f}M parameters"
+
+    def held(name: str, width: int, cut: bool) -> Row:
+        how = f"{whole / 1e6:,.0f}M parameters × {width} B" + (f" ÷ {dp}" if cut else "")
+        return Row(name, spread(width, cut), how, "likely")
+
     rows = [
-        Row("weights", spread(s.param, weights_cut), f"{million} × {s.param} B" + (f" ÷ {dp}" if weights_cut else ""), "likely"),
-        Row("gradients", spread(s.grad, grads_cut), f"{million} × {s.grad} B" + (f" ÷ {dp}" if grads_cut else ""), "likely"),
-        Row("optimizer", spread(s.state + s.master, s.shard), f"{million} × {s.state + s.master} B" + (f" ÷ {dp}" if s.shard else ""),
-            "likely"),
-    ]  # fmt: skip
+        held("weights", s.param, weights_cut),
+        held("gradients", s.grad, grads_cut),
+        held("optimizer", s.state + s.master, s.shard),
+    ]
     flight = min(s.pp - stage, s.micro) if s.pp > 1 else 1
     plain, expert = layer_activation(shape, s), layer_activation(shape, s, True) if shape.experts else 0.0
     kept = s.seq / s.cp * s.batch * shape.hidden * s.compute / (s.mp if s.sequence else 1)

@@ -44,7 +44,8 @@ MODEL = {
     "use_flash_attention": "model.flash_attention", "use_ring_attention": "model.ring_attention",
     "use_attn_mask_compression": "model.mask_compression", "multi_latent_attention": "model.mla",
     "q_lora_rank": "model.q_lora_rank", "kv_lora_rank": "model.kv_lora_rank",
-    "qk_rope_head_dim": "model.rope_head_dim", "qk_nope_head_dim": "model.nope_head_dim", "v_head_dim": "model.v_head_dim",
+    "qk_rope_head_dim": "model.rope_head_dim", "qk_nope_head_dim": "model.nope_head_dim",
+    "v_head_dim": "model.v_head_dim",
     "num_experts": "model.experts", "n_routed_experts": "model.experts", "num_moe_experts": "model.experts",
     "num_experts_per_tok": "model.experts_per_token", "moe_router_topk": "model.experts_per_token",
     "moe_intermediate_size": "model.expert_ffn", "moe_ffn_hidden_size": "model.expert_ffn",
@@ -53,7 +54,8 @@ MODEL = {
     "n_group": "model.expert_groups", "moe_router_num_groups": "model.expert_groups",
     "topk_group": "model.expert_group_topk", "moe_router_group_topk": "model.expert_group_topk",
     "moe_router_enable_expert_bias": "model.router_bias",
-    "num_nextn_predict_layers": "model.mtp_layers", "mtp_depth": "model.mtp_layers", "mtp_num_layers": "model.mtp_layers",
+    "num_nextn_predict_layers": "model.mtp_layers", "mtp_depth": "model.mtp_layers",
+    "mtp_num_layers": "model.mtp_layers",
     "use_past": "model.use_past", "fine_grain_interleave": "model.fine_grain_interleave",
     "pp_interleave_num": "parallel.virtual_stages",
     "compute_dtype": "precision.compute", "param_init_type": "precision.params", "params_dtype": "precision.params",
@@ -180,7 +182,8 @@ CHECKPOINT_DEFAULTS: dict[str, Any] = {
 """``CheckpointMonitor`` of ``core/callback/callback.py``."""
 
 ELSEWHERE = tuple("model." + name for name in (
-    "hidden_size", "num_layers", "num_heads", "kv_heads", "head_dim", "ffn_size", "vocab_size", "experts", "experts_per_token",
+    "hidden_size", "num_layers", "num_heads", "kv_heads", "head_dim", "ffn_size", "vocab_size", "experts",
+    "experts_per_token",
     "expert_ffn", "tied", "qkv_bias", "qk_norm", "norm_eps", "max_positions", "mla", "linear_bias",
 ))  # fmt: skip
 """Shape of a model that an mcore file may leave to config.json or to the class."""
@@ -612,8 +615,8 @@ class _Reader:
             self.shape_from_elsewhere()
             for name, value in MCORE_DEFAULTS.items():
                 plan.default(name, value, "MindFormers TransformerConfig")
-            plan.derive("model.norm", "rms" if self.find("model", "model_config", "rms_norm_eps") or layout == "pynative" else "layer",
-                        "name of the epsilon")  # fmt: skip
+            rms = layout == "pynative" or self.find("model", "model_config", "rms_norm_eps") is not None
+            plan.derive("model.norm", "rms" if rms else "layer", "name of the epsilon")
             act = str(plan.get("model.activation", "")).lower()
             plan.derive("model.gated", act in GATED, f"activation {act}")
             plan.derive("model.position", "rope", "MindFormers TransformerConfig")
@@ -702,12 +705,13 @@ class _Reader:
             self.section_keys(name, node, set(known), name in closed)
         if pynative and (node := tree.data.get("model")) is not None and node.kind == "map":
             self.section_keys("model", node, set(table["sections"]["model"]) | {"type", "arch"}, False)
-        homes = {"parallel_config", "recompute_config", "runner_config", "runner_wrapper", "optimizer", "lr_schedule", "moe_config",
+        homes = {"parallel_config", "recompute_config", "runner_config", "runner_wrapper", "optimizer", "lr_schedule",
+                 "moe_config",
                  "train_dataset", "callbacks", "context", "parallel"}  # fmt: skip
         if pynative:
             return
         for name, node in tree.data.items():
-            if node.kind != "map" or name not in table["sections"] and name != "model":
+            if node.kind != "map" or (name not in table["sections"] and name != "model"):
                 continue
             for key, below in node.data.items():
                 # the same word is a key elsewhere: only a mapping that stands below a section it does not belong to

@@ -62,7 +62,7 @@ class Trouble(NamedTuple):
 
 _TABLE = """
 file.kind            string  -      what the file is: mindformers, huggingface, megatron, script
-file.layout          string  -      mindformers only: legacy (model classes of 1.x), mcore (use_legacy False), pynative (sections training and parallelism)
+file.layout          string  -      of MindFormers: legacy (classes of 1.x), mcore (use_legacy False), pynative (2.x)
 file.problem         string  -      why the file cannot be read, empty if it can
 file.duplicate_keys  list    -      keys that stand twice in one mapping; the last one counts
 file.unknown_keys    list    -      keys in a section whose reader refuses unknown names
@@ -343,10 +343,8 @@ def coerce(value: Any, kind: str) -> Any:
         if isinstance(value, str):
             return value
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        if (
-            kind == FLOAT
-            and abs(value) < 1e300
-            or (isinstance(value, float) and kind == FLOAT and math.isfinite(value))
+        if (kind == FLOAT and abs(value) < 1e300) or (
+            isinstance(value, float) and kind == FLOAT and math.isfinite(value)
         ):
             return float(value)
         if kind == INT and value == value and abs(value) < 2**63 and int(value) == value:

@@ -207,10 +207,10 @@ class _Reader:
             self.plan.put(
                 "checkpoint.save", Value(True, "set", self.plan.file, node.lineno, name, self.notes.text(node.lineno))
             )
-            for word in node.keywords:
-                key = self.value(word.value)
-                if word.arg == "enc_key" and isinstance(key, (bytes, str)):
-                    self._put("checkpoint.enc_key_length", len(key), word.value.lineno, "enc_key")
+            for option in node.keywords:
+                key = self.value(option.value)
+                if option.arg == "enc_key" and isinstance(key, (bytes, str)):
+                    self._put("checkpoint.enc_key_length", len(key), option.value.lineno, "enc_key")
         for target, value in DEFAULTS.get(name, {}).items():
             self.plan.default(target, value, f"MindSpore {name}")
 

@@ -8,9 +8,15 @@ from doctor.plan import cel
 
 VALUES = {"plan.a.x": 7, "plan.a.y": 2, "plan.a.s": "abc", "plan.a.l": [1, 2, 3], "plan.a.f": 1.5, "plan.a.b": True}
 TYPES = {
-    "plan.a.x": "int", "plan.a.y": "int", "plan.a.s": "string", "plan.a.l": "list", "plan.a.f": "double",
-    "plan.a.b": "bool", "plan.a.gone": "int", "plan.a.hidden": "int",
-}  # fmt: skip
+    "plan.a.x": "int",
+    "plan.a.y": "int",
+    "plan.a.s": "string",
+    "plan.a.l": "list",
+    "plan.a.f": "double",
+    "plan.a.b": "bool",
+    "plan.a.gone": "int",
+    "plan.a.hidden": "int",
+}
 
 
 def look(name):
@@ -24,14 +30,46 @@ def value(text):
 
 
 AGREED = [
-    "1 + 2 * 3 == 7", "(1 + 2) * 3 == 9", "7 % 3 == 1", "-7 % 3 == -1", "-7 / 2 == -3", "7 / -2 == -3", "1.5 * 2.0 == 3.0",
-    "1 < 2 && 2 < 3", "!(1 == 2)", "true || false && false", "'a' + 'b' == 'ab'", "size('abc') == 3", "size([1, 2]) == 2",
-    "2 in [1, 2, 3]", "!('x' in ['y'])", "[1, 2][1] == 2", "[1, 2, 3].all(i, i > 0)", "[1, 2, 3].exists(i, i == 2)",
-    "[1, 2, 3].filter(i, i > 1) == [2, 3]", "[1, 2].map(i, i * 2) == [2, 4]", "[1, 2, 2].exists_one(i, i == 1)",
-    "'abc'.startsWith('ab')", "'abc'.endsWith('bc')", "'abc'.contains('b')", "'abc'.matches('^a.c$')", "1 == 1 ? true : false",
-    "true ? 1 == 1 : 1 / 0 == 1", "double(3) == 3.0", "int(3.9) == 3", "string(3) == '3'", "0x10 == 16", "1e3 == 1000.0",
-    "true || 1 / 0 == 1", "1 / 0 == 1 || true", "false && 1 / 0 == 1", "1 != 2", "'a' < 'b'", "[1, 2] == [1, 2]", "- 3 == -3",
-]  # fmt: skip
+    "1 + 2 * 3 == 7",
+    "(1 + 2) * 3 == 9",
+    "7 % 3 == 1",
+    "-7 % 3 == -1",
+    "-7 / 2 == -3",
+    "7 / -2 == -3",
+    "1.5 * 2.0 == 3.0",
+    "1 < 2 && 2 < 3",
+    "!(1 == 2)",
+    "true || false && false",
+    "'a' + 'b' == 'ab'",
+    "size('abc') == 3",
+    "size([1, 2]) == 2",
+    "2 in [1, 2, 3]",
+    "!('x' in ['y'])",
+    "[1, 2][1] == 2",
+    "[1, 2, 3].all(i, i > 0)",
+    "[1, 2, 3].exists(i, i == 2)",
+    "[1, 2, 3].filter(i, i > 1) == [2, 3]",
+    "[1, 2].map(i, i * 2) == [2, 4]",
+    "[1, 2, 2].exists_one(i, i == 1)",
+    "'abc'.startsWith('ab')",
+    "'abc'.endsWith('bc')",
+    "'abc'.contains('b')",
+    "'abc'.matches('^a.c$')",
+    "1 == 1 ? true : false",
+    "true ? 1 == 1 : 1 / 0 == 1",
+    "double(3) == 3.0",
+    "int(3.9) == 3",
+    "string(3) == '3'",
+    "0x10 == 16",
+    "1e3 == 1000.0",
+    "true || 1 / 0 == 1",
+    "1 / 0 == 1 || true",
+    "false && 1 / 0 == 1",
+    "1 != 2",
+    "'a' < 'b'",
+    "[1, 2] == [1, 2]",
+    "- 3 == -3",
+]
 
 
 @pytest.mark.parametrize("text", AGREED)
@@ -48,9 +86,20 @@ def test_the_reference_implementation_agrees():
         assert bool(theirs) is value(text), text
 
 
-@pytest.mark.parametrize("text", ["plan.a.gone > 0", "plan.a.gone > 0 && true", "false || plan.a.gone > 0", "!(plan.a.gone > 0)",
-                                  "plan.a.gone > 0 ? true : false", "[plan.a.gone] == [1]", "plan.a.l.all(i, i < plan.a.gone)",
-                                  "size([plan.a.gone]) == 1", "plan.a.gone in [1]"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "plan.a.gone > 0",
+        "plan.a.gone > 0 && true",
+        "false || plan.a.gone > 0",
+        "!(plan.a.gone > 0)",
+        "plan.a.gone > 0 ? true : false",
+        "[plan.a.gone] == [1]",
+        "plan.a.l.all(i, i < plan.a.gone)",
+        "size([plan.a.gone]) == 1",
+        "plan.a.gone in [1]",
+    ],
+)
 def test_what_depends_on_an_absent_value_is_unknown(text):
     found = value(text)
     assert isinstance(found, cel.Absent)
@@ -59,11 +108,18 @@ def test_what_depends_on_an_absent_value_is_unknown(text):
         bool(found)
 
 
-@pytest.mark.parametrize(("text", "result"), [("plan.a.gone > 0 && false", False), ("true || plan.a.gone > 0", True),
-                                              ("plan.a.gone > 0 || plan.a.b", True), ("has(plan.a.gone)", False),
-                                              ("has(plan.a.x) && plan.a.x == 7", True),
-                                              ("has(plan.a.gone) ? plan.a.gone == 1 : true", True),
-                                              ("plan.a.l.exists(i, i == 1 || i == plan.a.gone)", True)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("plan.a.gone > 0 && false", False),
+        ("true || plan.a.gone > 0", True),
+        ("plan.a.gone > 0 || plan.a.b", True),
+        ("has(plan.a.gone)", False),
+        ("has(plan.a.x) && plan.a.x == 7", True),
+        ("has(plan.a.gone) ? plan.a.gone == 1 : true", True),
+        ("plan.a.l.exists(i, i == 1 || i == plan.a.gone)", True),
+    ],
+)
 def test_what_is_decided_without_it_is_known(text, result):
     assert value(text) is result
 
@@ -100,11 +156,25 @@ def test_what_is_no_expression_is_refused(text):
         cel.parse(text)
 
 
-@pytest.mark.parametrize(("text", "why"), [
-    ("plan.a.hiden > 1", "not declared"), ("plan.a.x + plan.a.f > 1.0", "one type"), ("plan.a.s > 1", "compares"),
-    ("plan.a.x", "")] + [("plan.a.x && true", "bool"), ("nosuch(1)", "no function"), ("size(1)", "takes"), ("plan.a.x % 1.5 == 0.0", "%"),
-    ("plan.a.s.matches('(a+)+')", "nested"), ("plan.a.s.matches('(')", "regular"), ("has(1)", "one name"),
-    ("plan.a.x in plan.a.y", "in"), ("plan.a.l < plan.a.l", "lists"), ("true ? 1 : 'a'", "gives")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("plan.a.hiden > 1", "not declared"),
+        ("plan.a.x + plan.a.f > 1.0", "one type"),
+        ("plan.a.s > 1", "compares"),
+        ("plan.a.x", ""),
+        ("plan.a.x && true", "bool"),
+        ("nosuch(1)", "no function"),
+        ("size(1)", "takes"),
+        ("plan.a.x % 1.5 == 0.0", "%"),
+        ("plan.a.s.matches('(a+)+')", "nested"),
+        ("plan.a.s.matches('(')", "regular"),
+        ("has(1)", "one name"),
+        ("plan.a.x in plan.a.y", "in"),
+        ("plan.a.l < plan.a.l", "lists"),
+        ("true ? 1 : 'a'", "gives"),
+    ],
+)
 def test_the_linter_names_the_mistake(text, why):
     if not why:
         assert cel.check(cel.parse(text), TYPES) == "int"

@@ -113,14 +113,17 @@ def test_a_preview_is_never_an_error(folder):
     assert judge.judge(detect.read("c.yaml", config()), base)[0].severity == "warning"
 
 
-@pytest.mark.parametrize(("old", "new", "why"), [
-    ("plan.model.num_heads % plan", "plan.model.heads % plan", "not declared"),
-    ("!= 0\n", "\n", "not true or false"),
-    ("at: [parallel.mp]", "at: [parallel.tp]", "not declared"),
-    ("leaves {rest}", "leaves {remainder}", "filled by nothing"),
-    ("subject: {zh: 头数, en: Heads}\n", "", "needs a subject"),
-    ("rest: plan.model.num_heads %", "rest: plan.model.num_heads %%", "unexpected"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("plan.model.num_heads % plan", "plan.model.heads % plan", "not declared"),
+        ("!= 0\n", "\n", "not true or false"),
+        ("at: [parallel.mp]", "at: [parallel.tp]", "not declared"),
+        ("leaves {rest}", "leaves {remainder}", "filled by nothing"),
+        ("subject: {zh: 头数, en: Heads}\n", "", "needs a subject"),
+        ("rest: plan.model.num_heads %", "rest: plan.model.num_heads %%", "unexpected"),
+    ],
+)
 def test_the_linter_refuses(folder, old, new, why):
     base = folder(a=(old, new))
     assert any(why in p.text for p in base.problems), base.problems

@@ -9,9 +9,16 @@ from doctor.plan import detect, hf, memory
 
 def llama(hidden, layers, heads, kv, ffn, vocab, **more):
     return {
-        "model_type": "llama", "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads,
-        "num_key_value_heads": kv, "intermediate_size": ffn, "vocab_size": vocab, "max_position_embeddings": 4096, **more,
-    }  # fmt: skip
+        "model_type": "llama",
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv,
+        "intermediate_size": ffn,
+        "vocab_size": vocab,
+        "max_position_embeddings": 4096,
+        **more,
+    }
 
 
 def gpt2(hidden, layers, heads):
@@ -45,40 +52,111 @@ PUBLISHED = {
         46_702_792_704,
     ),
     "Qwen/Qwen2-7B": (llama(3584, 28, 28, 4, 18944, 152064) | {"model_type": "qwen2"}, 7_615_616_512),
-    "Qwen/Qwen2.5-0.5B": (llama(896, 24, 14, 2, 4864, 151936, tie_word_embeddings=True) | {"model_type": "qwen2"}, 494_032_768),
+    "Qwen/Qwen2.5-0.5B": (
+        llama(896, 24, 14, 2, 4864, 151936, tie_word_embeddings=True) | {"model_type": "qwen2"},
+        494_032_768,
+    ),
     "Qwen/Qwen2.5-72B": (llama(8192, 80, 64, 8, 29568, 152064) | {"model_type": "qwen2"}, 72_706_203_648),
     "Qwen/Qwen3-8B": (llama(4096, 36, 32, 8, 12288, 151936, head_dim=128) | {"model_type": "qwen3"}, 8_190_735_360),
     "Qwen/Qwen3-32B": (llama(5120, 64, 64, 8, 25600, 151936, head_dim=128) | {"model_type": "qwen3"}, 32_762_123_264),
     "Qwen/Qwen3-30B-A3B": (
-        llama(2048, 48, 32, 4, 6144, 151936, head_dim=128, num_experts=128, num_experts_per_tok=8, moe_intermediate_size=768)
+        llama(
+            2048,
+            48,
+            32,
+            4,
+            6144,
+            151936,
+            head_dim=128,
+            num_experts=128,
+            num_experts_per_tok=8,
+            moe_intermediate_size=768,
+        )
         | {"model_type": "qwen3_moe"},
         30_532_122_624,
     ),
     "facebook/opt-125m": (
-        {"model_type": "opt", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "ffn_dim": 3072,
-         "max_position_embeddings": 2048, "vocab_size": 50272}, 125_239_296,
+        {
+            "model_type": "opt",
+            "hidden_size": 768,
+            "num_hidden_layers": 12,
+            "num_attention_heads": 12,
+            "ffn_dim": 3072,
+            "max_position_embeddings": 2048,
+            "vocab_size": 50272,
+        },
+        125_239_296,
     ),
-    "bigscience/bloom-7b1": ({"model_type": "bloom", "hidden_size": 4096, "n_layer": 30, "n_head": 32, "vocab_size": 250880}, 7_069_016_064),
+    "bigscience/bloom-7b1": (
+        {"model_type": "bloom", "hidden_size": 4096, "n_layer": 30, "n_head": 32, "vocab_size": 250880},
+        7_069_016_064,
+    ),
     "EleutherAI/pythia-6.9b": (
-        {"model_type": "gpt_neox", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
-         "intermediate_size": 16384, "vocab_size": 50432}, 6_857_302_016,
+        {
+            "model_type": "gpt_neox",
+            "hidden_size": 4096,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+            "intermediate_size": 16384,
+            "vocab_size": 50432,
+        },
+        6_857_302_016,
     ),
     "google/gemma-7b": (llama(3072, 28, 16, 16, 24576, 256000, head_dim=256) | {"model_type": "gemma"}, 8_537_680_896),
     "THUDM/chatglm3-6b": (
-        {"model_type": "chatglm", "architectures": ["ChatGLMModel"], "hidden_size": 4096, "num_layers": 28, "num_attention_heads": 32,
-         "multi_query_attention": True, "multi_query_group_num": 2, "kv_channels": 128, "ffn_hidden_size": 13696,
-         "padded_vocab_size": 65024}, 6_243_584_000,
+        {
+            "model_type": "chatglm",
+            "architectures": ["ChatGLMModel"],
+            "hidden_size": 4096,
+            "num_layers": 28,
+            "num_attention_heads": 32,
+            "multi_query_attention": True,
+            "multi_query_group_num": 2,
+            "kv_channels": 128,
+            "ffn_hidden_size": 13696,
+            "padded_vocab_size": 65024,
+        },
+        6_243_584_000,
     ),
     "microsoft/Phi-3-mini-4k-instruct": (llama(3072, 32, 32, 32, 8192, 32064) | {"model_type": "phi3"}, 3_821_079_552),
     "deepseek-ai/DeepSeek-V3": (
-        llama(7168, 61, 128, 128, 18432, 129280, q_lora_rank=1536, n_routed_experts=256, num_experts_per_tok=8, n_shared_experts=1,
-              moe_intermediate_size=2048, first_k_dense_replace=3, **DEEPSEEK) | {"model_type": "deepseek_v3"}, 671_026_419_200,
+        llama(
+            7168,
+            61,
+            128,
+            128,
+            18432,
+            129280,
+            q_lora_rank=1536,
+            n_routed_experts=256,
+            num_experts_per_tok=8,
+            n_shared_experts=1,
+            moe_intermediate_size=2048,
+            first_k_dense_replace=3,
+            **DEEPSEEK,
+        )
+        | {"model_type": "deepseek_v3"},
+        671_026_419_200,
     ),
     "deepseek-ai/DeepSeek-V2-Lite": (
-        llama(2048, 27, 16, 16, 10944, 102400, n_routed_experts=64, num_experts_per_tok=6, n_shared_experts=2,
-              moe_intermediate_size=1408, first_k_dense_replace=1, **DEEPSEEK) | {"model_type": "deepseek_v2"}, 15_706_484_224,
+        llama(
+            2048,
+            27,
+            16,
+            16,
+            10944,
+            102400,
+            n_routed_experts=64,
+            num_experts_per_tok=6,
+            n_shared_experts=2,
+            moe_intermediate_size=1408,
+            first_k_dense_replace=1,
+            **DEEPSEEK,
+        )
+        | {"model_type": "deepseek_v2"},
+        15_706_484_224,
     ),
-}  # fmt: skip
+}
 """config.json values and the number of parameters that each model's page on Hugging Face gives; DeepSeek-V3 without its
 layer for multi-token prediction, as its paper counts (671B)."""
 
@@ -90,8 +168,36 @@ def test_parameters_are_those_of_the_published_model(name):
     assert memory.count(memory.shape_of(plan)).total == parameters
 
 
-SMALL = memory.Shape(1024, 8, 16, 16, 64, 4096, 50304, 1024, False, True, True, True, False, True, False,
-                     0, 0, 0, 0, 8, 0, False, False, 0, 0, 0, 0, 0)  # fmt: skip
+SMALL = memory.Shape(
+    1024,
+    8,
+    16,
+    16,
+    64,
+    4096,
+    50304,
+    1024,
+    False,
+    True,
+    True,
+    True,
+    False,
+    True,
+    False,
+    0,
+    0,
+    0,
+    0,
+    8,
+    0,
+    False,
+    False,
+    0,
+    0,
+    0,
+    0,
+    0,
+)
 PAPER = memory.Settings(batch=4, seq=2048, compute=2, attention_dropout=True, hidden_dropout=True)
 
 

@@ -135,8 +135,22 @@ def test_a_script_that_starts_mindformers_brings_its_devices_into_the_plan(tmp_p
     assert plan.values["parallel.mp"].file.endswith("c.yaml")
 
 
-@pytest.mark.parametrize("text", ["", "echo hello\n", "ls --num-layers\n", "if true; then\n", "a=$(b", "x='", 'y="\\', "A=(1 2", "$((1/0))\n",
-                                  "B=$B$B$B\n" * 50, "#!/bin/bash\n" + "((((" * 100])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "echo hello\n",
+        "ls --num-layers\n",
+        "if true; then\n",
+        "a=$(b",
+        "x='",
+        'y="\\',
+        "A=(1 2",
+        "$((1/0))\n",
+        "B=$B$B$B\n" * 50,
+        "#!/bin/bash\n" + "((((" * 100,
+    ],
+)
 def test_other_scripts_are_no_plan(text):
     assert detect.read("x.sh", text) is None
 

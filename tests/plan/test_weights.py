@@ -62,15 +62,22 @@ def test_a_header_is_read_and_the_data_is_not(tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        {"length": 1 << 62}, {"length": 1 << 30}, {"length": 3}, {"extra": b"more"}, {"header": b"{}   ", "length": 1 << 20},
-        {"header": b"[]"}, {"header": b"{broken"}, {"header": b'{"a": 1}'}, {"header": b"{" + b'"a":{' * 3000},
+        {"length": 1 << 62},
+        {"length": 1 << 30},
+        {"length": 3},
+        {"extra": b"more"},
+        {"header": b"{}   ", "length": 1 << 20},
+        {"header": b"[]"},
+        {"header": b"{broken"},
+        {"header": b'{"a": 1}'},
+        {"header": b"{" + b'"a":{' * 3000},
         {"header": b'{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}}'},
         {"header": b'{"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, -4]}}'},
         {"header": b'{"a": {"dtype": "F32", "shape": [99999999999999999999], "data_offsets": [0, 8]}}'},
         {"header": b'{"a": {"dtype": "F32", "shape": [4], "data_offsets": [16, 32]}}'},
         {"header": b'{"a": {"shape": [1]}}'},
     ],
-)  # fmt: skip
+)
 def test_a_lying_header_is_refused(tmp_path, change):
     found = weights.read(safetensors(tmp_path / "m.safetensors", {"a": (4,)}, **change))
     assert isinstance(found, Trouble)
@@ -89,13 +96,17 @@ def test_short_and_missing_files(tmp_path):
 def test_a_mindspore_checkpoint_is_read_entry_by_entry(tmp_path):
     path = tmp_path / "m.ckpt"
     path.write_bytes(
-        ckpt_entry("w", "Float32", [2, 3], bytes(24)) + ckpt_entry("big", "Float16", [4, 2], bytes(8))
-        + ckpt_entry("big", "Float16", [4, 2], bytes(8)) + ckpt_entry("step_num", "Int32", [0], bytes(4))
-    )  # fmt: skip
+        ckpt_entry("w", "Float32", [2, 3], bytes(24))
+        + ckpt_entry("big", "Float16", [4, 2], bytes(8))
+        + ckpt_entry("big", "Float16", [4, 2], bytes(8))
+        + ckpt_entry("step_num", "Int32", [0], bytes(4))
+    )
     header = weights.read(str(path))
     assert header.tensors == (
-        weights.Tensor("w", "Float32", (2, 3)), weights.Tensor("big", "Float16", (4, 2)), weights.Tensor("step_num", "Int32", ()),
-    )  # fmt: skip
+        weights.Tensor("w", "Float32", (2, 3)),
+        weights.Tensor("big", "Float16", (4, 2)),
+        weights.Tensor("step_num", "Int32", ()),
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,15 +153,33 @@ def test_missing_extra_and_wrong_shapes_are_named(tmp_path):
 
 
 def test_llama_weights_of_both_layouts(tmp_path):
-    plan = hf.read("config.json", json.dumps({
-        "model_type": "llama", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-        "intermediate_size": 32, "vocab_size": 20,
-    }))  # fmt: skip
+    plan = hf.read(
+        "config.json",
+        json.dumps(
+            {
+                "model_type": "llama",
+                "hidden_size": 16,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 4,
+                "num_key_value_heads": 2,
+                "intermediate_size": 32,
+                "vocab_size": 20,
+            }
+        ),
+    )
     shape = memory.shape_of(plan)
     rows = weights.expected(shape, "llama")
     theirs = weights.Header("a", "safetensors", tuple(weights.Tensor(r.hf, "F32", r.shape) for r in rows), 1)
-    ours = weights.Header("b", "ckpt", tuple(weights.Tensor(r.mindformers, "Float32", r.shape) for r in rows)
-                          + (weights.Tensor("adam_m.x", "Float32", (1,)), weights.Tensor("global_step", "Int32", ())), 1)  # fmt: skip
+    ours = weights.Header(
+        "b",
+        "ckpt",
+        (
+            *tuple(weights.Tensor(r.mindformers, "Float32", r.shape) for r in rows),
+            weights.Tensor("adam_m.x", "Float32", (1,)),
+            weights.Tensor("global_step", "Int32", ()),
+        ),
+        1,
+    )
     assert weights.compare(theirs, shape, "llama").layout == "huggingface"
     found = weights.compare(ours, shape, "llama")
     assert (found.layout, found.states, found.extra) == ("mindformers", 1, ())
