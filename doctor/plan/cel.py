@@ -506,7 +506,7 @@ def _call(ast: Ast, lookup: Callable[[str], Any]) -> Any:
     if name == "double":
         return float(values[0])
     if name in ("string", "text"):
-        return _text(values[0])
+        return text_of(values[0])
     if name == "lowerAscii":
         return values[0].lower()
     if name == "powerOfTwo":
@@ -534,14 +534,14 @@ def _log2(value: float) -> float:
     return math.log2(value)
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
     """A value as people write it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
         return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.4g}"
     if isinstance(value, list):
-        return ", ".join(_text(v) for v in value)
+        return ", ".join(text_of(v) for v in value)
     return str(value)
 
 

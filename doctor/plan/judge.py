@@ -6,7 +6,8 @@ exist and cannot be known is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from doctor import ranking
@@ -29,7 +30,7 @@ def judge(plan: Plan, base: RuleBase, facts: Mapping[str, Any] | None = None) ->
     found = []
     for rule_id, compiled in base.when.items():
         # the whole rule, with its texts, only for what did not pass
-        found.append(_judge(base[rule_id], compiled, plan, facts, lambda rule_id=rule_id: base.whole(rule_id)))  # type: ignore[misc]
+        found.append(_judge(base[rule_id], compiled, plan, facts, partial(base.whole, rule_id)))
     return found
 
 
@@ -40,7 +41,9 @@ def judge_rule(
     return _judge(rule, compiled, plan, facts, lambda: whole)
 
 
-def _judge(rule: Rule, compiled: dict[str, Any], plan: Plan, facts: Mapping[str, Any], whole: Any) -> Finding:
+def _judge(
+    rule: Rule, compiled: dict[str, Any], plan: Plan, facts: Mapping[str, Any], whole: Callable[[], dict[str, Any]]
+) -> Finding:
     def lookup(name: str) -> Any:
         if name.startswith("plan."):
             value = plan.values.get(name[5:])
@@ -57,7 +60,7 @@ def _judge(rule: Rule, compiled: dict[str, Any], plan: Plan, facts: Mapping[str,
     def finding(
         verdict: Verdict, args: dict[str, Any], evidence: Sequence[Evidence] = (), why: Text | None = None
     ) -> Finding:
-        words = {name: value if isinstance(value, str) else cel._text(value) for name, value in args.items()}
+        words = {name: value if isinstance(value, str) else cel.text_of(value) for name, value in args.items()}
         title: Text = {}
         if verdict is Verdict.FAIL:
             title = ranking.fill_both(whole()["title"], words)

@@ -6,7 +6,6 @@ and set by a reader, so that a typo is found before it looks like an absent valu
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -343,10 +342,8 @@ def coerce(value: Any, kind: str) -> Any:
         if isinstance(value, str):
             return value
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        if (kind == FLOAT and abs(value) < 1e300) or (
-            isinstance(value, float) and kind == FLOAT and math.isfinite(value)
-        ):
+        if kind == FLOAT and abs(value) < 1e300:
             return float(value)
-        if kind == INT and value == value and abs(value) < 2**63 and int(value) == value:
+        if kind == INT and abs(value) < 2**63 and int(value) == value:
             return int(value)
     raise TypeError(f"{type(value).__name__} is no {kind}")

@@ -20,7 +20,8 @@ CALLS: dict[str, dict[str, str]] = {
         "save_graphs": "context.save_graphs",
     },
     "set_auto_parallel_context": {
-        "device_num": "parallel.devices", "gradients_mean": "parallel.gradients_mean", "full_batch": "parallel.full_batch",
+        "device_num": "parallel.devices", "gradients_mean": "parallel.gradients_mean",
+        "full_batch": "parallel.full_batch",
         "pipeline_stages": "parallel.pp", "enable_parallel_optimizer": "parallel.optimizer",
         "parallel_mode": "parallel.mode",
     },
@@ -49,14 +50,17 @@ CALLS: dict[str, dict[str, str]] = {
 }  # fmt: skip
 """Call to keyword to plan name. Only the last part of the name is compared."""
 
-FIRST = {"set_seed": "seed", "batch": "batch_size", "PipelineCell": "micro_size#1", "FixedLossScaleManager": "loss_scale",
+FIRST = {"set_seed": "seed", "batch": "batch_size", "PipelineCell": "micro_size#1",
+         "FixedLossScaleManager": "loss_scale",
          "auto_mixed_precision": "amp_level#1", "train": "epoch", "Pipeline": "micro_size#1",
          "GradAccumulationCell": "micro_size#1"}  # fmt: skip
 """Keyword that a positional argument stands for; ``#n`` is its position."""
 
-OPTIMIZERS = ("Adam", "AdamW", "AdamWeightDecay", "Lamb", "SGD", "Momentum", "Adagrad", "RMSProp", "AdaFactor", "Adafactor",
+OPTIMIZERS = ("Adam", "AdamW", "AdamWeightDecay", "Lamb", "SGD", "Momentum", "Adagrad", "RMSProp", "AdaFactor",
+              "Adafactor",
               "FP32StateAdamWeightDecay", "FusedAdamWeightDecay", "Lion")  # fmt: skip
-OPTIMIZER_KEYS = {"learning_rate": "schedule.lr", "lr": "schedule.lr", "eps": "optimizer.eps", "beta1": "optimizer.beta1",
+OPTIMIZER_KEYS = {"learning_rate": "schedule.lr", "lr": "schedule.lr", "eps": "optimizer.eps",
+                  "beta1": "optimizer.beta1",
                   "beta2": "optimizer.beta2", "weight_decay": "optimizer.weight_decay"}  # fmt: skip
 DATASETS = ("GeneratorDataset", "MindDataset", "TFRecordDataset", "NumpySlicesDataset", "TextFileDataset")
 DATASET_KEYS = {"num_parallel_workers": "data.workers", "num_shards": "data.num_shards"}
@@ -94,9 +98,7 @@ def read(path: str, text: str) -> Plan | None:
         return plan
     reader = _Reader(plan, fill.Notes(text.splitlines()))
     reader.constants(tree)
-    count = 0
-    for node in ast.walk(tree):
-        count += 1
+    for count, node in enumerate(ast.walk(tree)):
         if count > MAX_NODES:
             break
         if isinstance(node, ast.Call):

@@ -383,7 +383,8 @@ class Comparison(NamedTuple):
 
 IGNORED = ("rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", ".attn.rotary", "num_batches_tracked")
 STATES = ("adam_m.", "adam_v.", "moment1.", "moment2.", "exp_avg.", "exp_avg_sq.", "moments.", "accu_grads.")
-COUNTERS = ("epoch_num", "step_num", "global_step", "loss_scale", "scale_sense", "beta1_power", "beta2_power", "learning_rate",
+COUNTERS = ("epoch_num", "step_num", "global_step", "loss_scale", "scale_sense", "beta1_power", "beta2_power",
+            "learning_rate",
             "current_iterator_step", "last_overflow_iterator_step", "weight_decay")  # fmt: skip
 
 
@@ -462,6 +463,6 @@ def into(plan: Plan, header: Header | Trouble, family: str, shape: Shape | None)
         names([f"{r.name} {list(r.have)} ≠ {list(r.want)}" for r in found.of("shape") + found.of("transposed")]),
     )
     plan.put("weights.turned", names([row.name for row in found.of("turn")]))
-    plan.put("weights.has_head", Value(any(t.name.endswith(("lm_head.weight", "head.weight")) for t in header.tensors), "derived",
-                                       whose="names in the file"))  # fmt: skip
+    head = any(t.name.endswith(("lm_head.weight", "head.weight")) for t in header.tensors)
+    plan.put("weights.has_head", Value(head, "derived", whose="names in the file"))
     return found

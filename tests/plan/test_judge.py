@@ -27,8 +27,11 @@ RULE = """\
     next: {zh: "改 {key}", en: "change {key} in {file}"}
     provenance: [{kind: source, ref: test, says: nothing}]
     tests:
-      hit: [{config: "model: {model_config: {type: LlamaConfig, num_heads: 3}}\\nparallel_config: {model_parallel: 2}\\n"}]
-      miss: [{config: "model: {model_config: {type: LlamaConfig}}\\n"}, {config: "model: {model_config: {type: LlamaConfig, num_heads: 4}}\\n"}]
+      hit:
+        - config: "model: {model_config: {type: LlamaConfig, num_heads: 3}}\\nparallel_config: {model_parallel: 2}\\n"
+      miss:
+        - config: "model: {model_config: {type: LlamaConfig}}\\n"
+        - config: "model: {model_config: {type: LlamaConfig, num_heads: 4}}\\n"
 """
 
 
@@ -55,7 +58,8 @@ def folder(tmp_path):
 
 
 def config(heads="12", mp="8", more=""):
-    return f"model:\n  model_config:\n    type: LlamaConfig\n    num_heads: {heads}\nparallel_config:\n  model_parallel: {mp}\n{more}"
+    model = f"model:\n  model_config:\n    type: LlamaConfig\n    num_heads: {heads}\n"
+    return f"{model}parallel_config:\n  model_parallel: {mp}\n{more}"
 
 
 def test_a_condition_that_holds_fails_with_its_lines(folder):

@@ -274,10 +274,12 @@ run_mode: train
 use_parallel: True
 optimizer: {{type: FP32StateAdamWeightDecay}}
 parallel: {{parallel_mode: 1, enable_parallel_optimizer: True}}
-parallel_config: {{data_parallel: {dp}, model_parallel: 4, pipeline_stage: 8, micro_batch_num: 256, use_seq_parallel: True, vocab_emb_dp: False}}
+parallel_config: {{data_parallel: {dp}, model_parallel: 4, pipeline_stage: 8, micro_batch_num: 256,
+  use_seq_parallel: True, vocab_emb_dp: False}}
 context: {{max_device_memory: "{limit}GB"}}
 runner_config: {{batch_size: 1}}
-model: {{model_config: {{type: LlamaConfig, hidden_size: 8192, num_layers: 80, num_heads: 64, n_kv_heads: 8, vocab_size: 32000,
+model: {{model_config: {{type: LlamaConfig, hidden_size: 8192, num_layers: 80, num_heads: 64, n_kv_heads: 8,
+  vocab_size: 32000,
   ffn_dim_multiplier: 1.3, multiple_of: 256, seq_length: 4096, param_init_type: bfloat16, compute_dtype: bfloat16,
   use_flash_attention: True}}}}
 """

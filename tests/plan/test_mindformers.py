@@ -145,7 +145,8 @@ def test_the_shape_comes_from_config_json_where_the_file_says_so(tmp_path):
     )
     top = tmp_path / "top.yaml"
     top.write_text(
-        "use_legacy: False\npretrained_model_dir: weights\nmodel: {model_config: {num_hidden_layers: 4, seq_length: 4096}}\n"
+        "use_legacy: False\npretrained_model_dir: weights\n"
+        "model: {model_config: {num_hidden_layers: 4, seq_length: 4096}}\n"
     )
     plan = detect.read(str(top))
     assert plan.get("model.num_heads") == 32

@@ -174,7 +174,8 @@ HIDDEN = 64 * 12
 num_heads = 12
 SEQ = unknown()
 set_context(mode=ms.GRAPH_MODE, max_device_memory="58G")
-ms.set_auto_parallel_context(parallel_mode=ms.ParallelMode.DATA_PARALLEL, gradients_mean=False, device_num=get_group_size())
+ms.set_auto_parallel_context(parallel_mode=ms.ParallelMode.DATA_PARALLEL, gradients_mean=False,
+                             device_num=get_group_size())
 config = GPT2Config(hidden_size=HIDDEN, seq_length=SEQ, num_layers=12)
 opt = nn.AdamWeightDecay(net.trainable_params(), learning_rate=0.1)
 data = data.batch(32, drop_remainder=False)
@@ -196,7 +197,7 @@ def test_literal_values_of_a_script_are_read():
     assert (get("batch.size"), get("data.drop_remainder")) == (32, False)
     assert get("precision.loss_scale_factor") == 1.0
     assert get("precision.loss_scale") == 2.0**24
-    assert plan.values["schedule.lr"].line == 9
+    assert plan.values["schedule.lr"].line == 10
     assert "no literal" in plan.blocked["parallel.devices"]
     assert "model.seq_length" in plan.blocked
 
