@@ -135,13 +135,16 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``log`` for a log rule; ``host`` for a check: answers by key, see ``doctor.hosts.compose``; ``config`` for a
-    condition: the text of a file named ``name``, judged with some ``facts``."""
+    condition: the text of a file named ``name``, judged with some ``facts`` and the ``weights`` (shapes by name) or
+    the ``weight_problem`` of a file beside it."""
 
     log: str = ""
     host: dict[str, Any] = {}
     config: str = ""
     name: str = "config.yaml"
     facts: dict[str, Any] = {}
+    weights: dict[str, list[int]] = {}
+    weight_problem: str = ""
     expect: dict[str, str] = {}
     first: bool = False
     file: str = ""

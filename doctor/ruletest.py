@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from doctor import ranking, ruleschema
+from doctor.plan.schema import Plan
 from doctor.rulebase import Rule, RuleBase, rules_folder
 from doctor.scan.scanner import Matcher, Scanned, scan_text
 
@@ -40,6 +41,8 @@ def _config_examples(rule: Rule, whole: dict[str, Any], base: RuleBase, say: Cal
             if plan is None:
                 say(f"{kind} {number} is no training plan")
                 continue
+            if example["weights"] or example["weight_problem"]:
+                _attach(plan, example)
             finding = judge.judge_rule(rule, whole, base.when[rule.id], plan, example["facts"])
             failed = finding.verdict is Verdict.FAIL
             if finding.verdict is Verdict.CRASH:
@@ -62,6 +65,20 @@ def _config_examples(rule: Rule, whole: dict[str, Any], base: RuleBase, say: Cal
             elif kind == "todo_miss" and not failed:
                 say(f"todo_miss {number} is quiet now: move it to miss", True)
     return ran
+
+
+def _attach(plan: Plan, example: dict[str, Any]) -> None:
+    """The weight file of an example, made of its shapes."""
+    from doctor.plan import memory, weights
+    from doctor.plan.schema import Trouble
+
+    header: weights.Header | Trouble = Trouble(
+        example["weight_problem"], "model.safetensors", 0, {"why": "of the example"}
+    )
+    if example["weights"]:
+        tensors = tuple(weights.Tensor(name, "F32", tuple(shape)) for name, shape in example["weights"].items())
+        header = weights.Header("model.safetensors", "safetensors", tensors, 1)
+    weights.into(plan, header, weights.family_of(plan), memory.shape_of(plan))
 
 
 def _check_examples(rule: Rule, whole: dict[str, Any], say: Callable[..., None]) -> int:

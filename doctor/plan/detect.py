@@ -24,6 +24,12 @@ def read(path: str, text: str | None = None) -> Plan | None:
 
         known.into(plan)
         memory.into(plan)
+        if text is None:
+            from doctor.plan import weights
+
+            found = weights.beside(plan)
+            if found is not None:
+                weights.into(plan, weights.read(found), weights.family_of(plan), memory.shape_of(plan))
     return plan
 
 

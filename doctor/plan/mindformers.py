@@ -662,6 +662,8 @@ class _Reader:
                     ):
                         plan.values[name] = value
                 return
+        if str(plan.get("model.type", "")).startswith(("qwen", "llama", "glm", "telechat")):
+            plan.derive("model.mla", False, "the family has no latent attention")
         for name in ELSEWHERE:
             plan.block(name, why)
 

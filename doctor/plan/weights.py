@@ -274,6 +274,23 @@ def _ckpt_value(file: BinaryIO, end: int) -> tuple[str, str, tuple[int, ...], in
     return tag, dtype, tuple(dims), content
 
 
+def beside(plan: Plan) -> str | None:
+    """The weight file that belongs to a plan: beside its config.json, or the file its configuration loads."""
+    folder = os.path.dirname(plan.file)
+    if plan.kind == "huggingface":
+        names = [os.path.join(folder, name) for name in ("model.safetensors.index.json", "model.safetensors")]
+    else:
+        load = plan.get("checkpoint.load") or ""
+        names = [load, os.path.join(folder, load)] if load.endswith((".safetensors", ".ckpt")) else []
+    return next((name for name in names if os.path.isfile(name)), None)
+
+
+def family_of(plan: Plan) -> str:
+    """Family of a plan's model, as Hugging Face names it."""
+    kind = str(plan.get("model.type", ""))
+    return {"LlamaConfig": "llama", "GPT2Config": "gpt2"}.get(kind, kind)
+
+
 # --- what a model expects
 
 
@@ -381,6 +398,8 @@ class Comparison(NamedTuple):
         return [row for row in self.rows if row.verdict == verdict]
 
 
+CONV1D = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
+"""Matrices that GPT-2 keeps as (in, out), the other way round than nn.Dense (transformers ``Conv1D``)."""
 IGNORED = ("rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", ".attn.rotary", "num_batches_tracked")
 STATES = ("adam_m.", "adam_v.", "moment1.", "moment2.", "exp_avg.", "exp_avg_sq.", "moments.", "accu_grads.")
 COUNTERS = ("epoch_num", "step_num", "global_step", "loss_scale", "scale_sense", "beta1_power", "beta2_power",
@@ -417,7 +436,7 @@ def compare(header: Header, shape: Shape, family: str) -> Comparison | None:
         if found is None:
             verdict = "missing"
         elif not found.dtype or found.shape == want:
-            verdict = "turn" if row.turned and layout == "huggingface" else "ok"
+            verdict = "turn" if layout == "huggingface" and family == "gpt2" and row.hf.endswith(CONV1D) else "ok"
         else:
             verdict = "transposed" if found.shape == want[::-1] else "shape"
         used.add(name)

@@ -132,7 +132,7 @@ def test_gpt2_weights_fit_their_model_and_say_which_matrices_turn(tmp_path):
     assert not found.of("missing") and not found.of("shape") and not found.extra
     turned = [row.name for row in found.of("turn")]
     assert "transformer.h.0.attn.c_proj.weight" in turned, "square: loading it untransposed raises nothing"
-    assert len(turned) == 4
+    assert len(turned) == 8
     target = {row.name: row.target for row in found.rows}
     assert target["transformer.ln_f.bias"] == "backbone.layernorm.beta"
 
