@@ -43,7 +43,7 @@ def _read(path: str, text: str | None) -> Plan | None:
         if isinstance(content, Trouble):
             if ending not in (*YAML, ".json"):
                 return None
-            from doctor.plan.mindformers import failed
+            from doctor.plan.fill import failed
 
             return failed(Plan("mindformers" if ending in YAML else "huggingface", path), content)
         text = content
@@ -65,7 +65,7 @@ def _read(path: str, text: str | None) -> Plan | None:
 
 
 def _yaml(path: str, text: str) -> Plan | None:
-    from doctor.plan import mindformers
+    from doctor.plan import fill, mindformers
 
     plan = Plan("mindformers", path)
     tree = read_tree(text, path)
@@ -75,4 +75,4 @@ def _yaml(path: str, text: str) -> Plan | None:
     marks = ("model_config", "parallel_config", "runner_config", "train_dataset", "parallelism")
     if tree.code == "empty" or not any(mark + ":" in text for mark in marks):
         return None
-    return mindformers.failed(plan, tree)
+    return fill.failed(plan, tree, text)

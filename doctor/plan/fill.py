@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from doctor.plan.schema import BOOL, FIELDS, FLOAT, INT, TEXT, Plan, Value, coerce
+from doctor.plan.schema import BOOL, FIELDS, FLOAT, INT, TEXT, Plan, Trouble, Value, coerce
 
 DTYPES = {
     "bf16": "bfloat16", "bfloat16": "bfloat16", "fp16": "float16", "half": "float16", "float16": "float16",
@@ -51,6 +51,28 @@ class Notes:
             else:
                 value = Value([], "derived", whose="the whole file")
             plan.put("file." + name, value)
+
+
+WHY = {
+    "tab": "a tab in the indentation", "several_documents": "a second document begins",
+    "no_anchor": "an alias without its anchor", "odd_key": "a key that is no plain word",
+    "alias_loop": "an anchor that holds itself", "not_a_mapping": "no mapping at the top", "not_utf8": "not UTF-8",
+    "binary": "binary content", "too_large": "too large", "too_deep": "nested too deeply",
+    "too_many_values": "too many values", "bomb": "aliases that multiply", "unreadable": "cannot be opened",
+    "no_file": "no such file", "not_a_file": "no regular file", "empty": "empty",
+}  # fmt: skip
+"""What is wrong with a file, where the parser says nothing itself; shown as the parser's own words are."""
+
+
+def failed(plan: Plan, trouble: Trouble, text: str = "") -> Plan:
+    """A plan that holds only why there is none."""
+    plan.troubles.append(trouble)
+    lines = text.split("\n") if trouble.line else []
+    shown = lines[trouble.line - 1].rstrip("\r")[:300] if 0 < trouble.line <= len(lines) else ""
+    plan.put("file.problem", Value(trouble.code, "set", trouble.file, trouble.line, "", shown))
+    why = str(trouble.args.get("why", "")) or WHY.get(trouble.code, trouble.code)
+    plan.put("file.why", Value(why, "derived", whose="the parser"))
+    return plan
 
 
 def is_number_text(value: Any) -> bool:

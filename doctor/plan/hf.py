@@ -111,7 +111,7 @@ def read(path: str, text: str | None = None) -> Plan | None:
         data = read_bytes(path)
         content = data if isinstance(data, Trouble) else decode(data, path)
         if isinstance(content, Trouble):
-            return _failed(plan, content)
+            return fill.failed(plan, content)
         text = content
     text = text.removeprefix("\ufeff")
     doubles: list[str] = []
@@ -129,7 +129,7 @@ def read(path: str, text: str | None = None) -> Plan | None:
         if '"model_type"' not in text and '"architectures"' not in text:
             return None
         line = getattr(error, "lineno", 1)
-        return _failed(plan, Trouble("syntax", path, line, {"why": str(getattr(error, "msg", error))[:200]}))
+        return fill.failed(plan, Trouble("syntax", path, line, {"why": str(getattr(error, "msg", error))[:200]}), text)
     if not isinstance(value, dict):
         return None
     inner = value
@@ -196,11 +196,3 @@ def _family(
         plan.derive("model.dense_layers", 0, "every layer has experts")
     if kind == "mixtral":
         plan.derive("model.dense_layers", 0, "every layer has experts")
-
-
-def _failed(plan: Plan, trouble: Trouble) -> Plan:
-    plan.troubles.append(trouble)
-    plan.put(
-        "file.problem", Value(trouble.code, "set", trouble.file, trouble.line, "", str(trouble.args.get("why", "")))
-    )
-    return plan

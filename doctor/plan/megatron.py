@@ -65,6 +65,8 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGN = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _NUMBER = re.compile(r"[-+]?\d+")
 _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_MARK = re.compile(r"\x01(\d+)\x02")
+_VALUE = re.compile(r"[\w.+/-]{1,200}")
 _MARKS = ("num-layers", "hidden-size", "tensor-model-parallel-size", "micro-batch-size")
 
 
@@ -241,14 +243,14 @@ class Shell:
                     position += 1
                     continue
                 found = self.values.get(name[0])
-                text += " ".join(w.text for w in found) if found is not None else "$" + name[0]
+                text += _marked(found) if found is not None else "$" + name[0]
                 position = name.end()
             if len(text) > 100_000:
                 break
         return [Word(text, word.line)]
 
     def _flat(self, text: str, depth: int) -> str:
-        return " ".join(w.text for w in self.expand(Word(text, 0), depth + 1))
+        return _MARK.sub("", " ".join(w.text for w in self.expand(Word(text, 0), depth + 1)))
 
     def _parameter(self, inner: str, depth: int) -> str:
         name = _NAME.match(inner)
@@ -256,7 +258,7 @@ class Shell:
             return "${" + inner + "}"
         rest = inner[name.end() :]
         found = self.values.get(name[0])
-        known = " ".join(w.text for w in found) if found is not None else None
+        known = _marked(found) if found is not None else None
         if rest in ("", "[@]", "[*]"):
             return known if known is not None else "${" + inner + "}"
         if rest[:2] in (":-", ":=") or rest[:1] in ("-", "="):
@@ -265,13 +267,21 @@ class Shell:
         return "${" + inner + "}"
 
 
+def _marked(words: list[Word]) -> str:
+    """The text of a variable; behind a single word the line of its assignment, for whoever reads the value."""
+    if len(words) == 1 and words[0].line and _VALUE.fullmatch(words[0].text):
+        return f"{words[0].text}\x01{words[0].line}\x02"
+    return " ".join(w.text for w in words)
+
+
 def _arithmetic(text: str, values: dict[str, list[Word]]) -> str:
     """Whole-number arithmetic of ``$((…))``; the text itself with a ``$`` where it cannot be done."""
     import ast
 
     def replace(found: re.Match[str]) -> str:
         known = values.get(found[0])
-        return known[0].text if known and _NUMBER.fullmatch(known[0].text) else found[0]
+        value = _MARK.sub("", known[0].text) if known else ""
+        return value if _NUMBER.fullmatch(value) else found[0]
 
     filled = _NAME.sub(replace, text.replace("$", ""))
     try:
@@ -304,11 +314,13 @@ def _whole(node: object, depth: int) -> int:
 
 
 class Option(NamedTuple):
-    """One ``--name`` of a command with its values."""
+    """One ``--name`` of a command with its values. ``source`` is the line where the first value was assigned to a
+    variable, 0 where it stands at the option."""
 
     name: str
     values: tuple[str, ...]
     line: int
+    source: int = 0
 
 
 def commands(text: str) -> list[list[Word]]:
@@ -363,11 +375,15 @@ def options(words: list[Word]) -> dict[str, Option]:
             continue
         name, equals, value = word.text[2:].partition("=")
         values = [value] if equals else []
+        lines: list[int] = []
         while not equals and n < len(words) and not words[n].text.startswith("--"):
             values.append(words[n].text)
+            lines.append(words[n].line)
             n += 1
         name = name.replace("_", "-")
-        found[name] = Option(name, tuple(values), word.line)
+        mark = _MARK.search(values[0]) if values else None
+        source = int(mark[1]) if mark else lines[0] if lines and lines[0] != word.line else 0
+        found[name] = Option(name, tuple(_MARK.sub("", value) for value in values), word.line, source)
     return found
 
 
@@ -415,7 +431,9 @@ def _put(plan: Plan, notes: fill.Notes, name: str, option: Option, key: str) -> 
         value = int(text)
     elif _FLOAT.fullmatch(text):
         value = float(text)
-    fill.put(plan, notes, name, value, option.line, key, plan.file)
+    if fill.put(plan, notes, name, value, option.line, key, plan.file) and option.source:
+        spots = ((option.line, notes.text(option.line)), (option.source, notes.text(option.source)))
+        plan.values[name] = plan.values[name]._replace(spots=spots)
 
 
 def _special(plan: Plan, notes: fill.Notes, best: dict[str, Option]) -> None:
@@ -467,7 +485,10 @@ def _devices(plan: Plan, notes: fill.Notes, words: list[Word], best: dict[str, O
     times = nodes.values[0] if nodes and nodes.values and not workers else "1"
     times = times.rpartition(":")[2]
     if number.isdigit() and times.isdigit():
-        spot = ("set", plan.file, source.line, source.name, notes.text(source.line))
+        used = [option for option in (source, None if workers else nodes) if option is not None]
+        lines = sorted({line for option in used for line in (option.line, option.source) if line})
+        spots = tuple((line, notes.text(line)) for line in lines)
+        spot = ("set", plan.file, source.line, source.name, notes.text(source.line), "", spots)
         plan.put("parallel.devices", Value(int(number) * int(times), *spot))
     else:
         plan.block("parallel.devices", f"{number} × {times}")
@@ -486,7 +507,7 @@ def _derive(plan: Plan, best: dict[str, Option]) -> None:
     if devices and all(sizes) and min(sizes) > 0:
         inner = sizes[0] * sizes[1] * sizes[2]
         if devices % inner == 0:
-            plan.derive("parallel.dp", devices // inner, f"{devices} devices / {inner}")
+            plan.values["parallel.dp"] = plan.values["parallel.devices"]._replace(value=devices // inner)
         plan.derive("run.parallel", devices > 1, "devices of the launcher")
     else:
         plan.block("parallel.dp", "the number of devices is not known")
@@ -543,10 +564,14 @@ def _mindformers(path: str, text: str, words: list[Word], given: dict[str, Optio
             )
             fill.put(plan, notes, name, value, given[option].line, option, path)
     # msrun_launcher.sh "command" WORKERS [LOCAL …]
-    counts = [w for n, w in enumerate(words) if w.text.isdigit() and not words[n - 1].text.startswith("--")]
+    counts = [
+        w for n, w in enumerate(words) if _MARK.sub("", w.text).isdigit() and not words[n - 1].text.startswith("--")
+    ]
     workers = given.get("worker-num")
     if workers and workers.values and workers.values[0].isdigit():
         fill.put(plan, notes, "parallel.devices", int(workers.values[0]), workers.line, "worker_num", path)
     elif counts and any("launcher" in w.text for w in words):
-        fill.put(plan, notes, "parallel.devices", int(counts[0].text), counts[0].line, "worker_num", path)
+        fill.put(
+            plan, notes, "parallel.devices", int(_MARK.sub("", counts[0].text)), counts[0].line, "worker_num", path
+        )
     return plan

@@ -235,14 +235,14 @@ def read(path: str, text: str | None = None, top: str = "") -> Plan:
     if text is None:
         data = read_bytes(path)
         if isinstance(data, Trouble):
-            return failed(plan, data)
+            return fill.failed(plan, data)
         decoded = decode(data, path)
         if isinstance(decoded, Trouble):
-            return failed(plan, decoded)
+            return fill.failed(plan, decoded)
         text = decoded
     tree = read_tree(text, path)
     if isinstance(tree, Trouble):
-        return failed(plan, tree)
+        return fill.failed(plan, tree, text)
     return read_node(plan, tree, text)
 
 
@@ -250,7 +250,7 @@ def read_node(plan: Plan, tree: Node, text: str) -> Plan:
     """The plan of a tree that was read already."""
     path = plan.file
     if tree.kind != "map":
-        return failed(plan, Trouble("not_a_mapping", path, tree.line))
+        return fill.failed(plan, Trouble("not_a_mapping", path, tree.line), text)
     notes = fill.Notes(text.splitlines())
     reader = _Reader(plan, notes)
     reader.files = [(path, tree, notes)]
@@ -260,15 +260,6 @@ def read_node(plan: Plan, tree: Node, text: str) -> Plan:
     reader.all()
     notes.into(plan)
     fill.derive(plan)
-    return plan
-
-
-def failed(plan: Plan, trouble: Trouble) -> Plan:
-    """A plan that holds only why there is none."""
-    plan.troubles.append(trouble)
-    plan.put(
-        "file.problem", Value(trouble.code, "set", trouble.file, trouble.line, "", str(trouble.args.get("why", "")))
-    )
     return plan
 
 

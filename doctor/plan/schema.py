@@ -63,6 +63,7 @@ _TABLE = """
 file.kind            string  -      what the file is: mindformers, huggingface, megatron, script
 file.layout          string  -      of MindFormers: legacy (classes of 1.x), mcore (use_legacy False), pynative (2.x)
 file.problem         string  -      why the file cannot be read, empty if it can
+file.why             string  -      what the parser said, where it said anything
 file.duplicate_keys  list    -      keys that stand twice in one mapping; the last one counts
 file.unknown_keys    list    -      keys in a section whose reader refuses unknown names
 file.unread_keys     list    -      keys nothing reads though their spelling is close to one that is read

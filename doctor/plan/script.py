@@ -93,9 +93,8 @@ def read(path: str, text: str) -> Plan | None:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", 1) or 1
-        plan.troubles.append(Trouble("python_syntax", path, line, {"why": str(getattr(error, "msg", error))[:200]}))
-        plan.put("file.problem", Value("python_syntax", "set", path, line, "", ""))
-        return plan
+        trouble = Trouble("python_syntax", path, line, {"why": str(getattr(error, "msg", error))[:200]})
+        return fill.failed(plan, trouble, text)
     reader = _Reader(plan, fill.Notes(text.splitlines()))
     reader.constants(tree)
     for count, node in enumerate(ast.walk(tree)):

@@ -113,6 +113,8 @@ LLAMA, GPT2, QWEN, PYNATIVE, MEGATRON = (
         (MEGATRON, "--global-batch-size", "255", "PAR547"),
         (MEGATRON, "--lr", "3.0", "CFG561"),
         (MEGATRON, "--adam-beta2", "2", "CFG568"),
+        (MEGATRON, "TP", "3", "PAR552"),
+        (MEGATRON, "NNODES", "3", "PAR547"),
     ],
 )  # fmt: skip
 def test_one_wrong_value_is_found_first_with_its_line(base, name, key, value, rule):

@@ -106,6 +106,8 @@ def test_a_launch_script_is_followed_through_its_variables():
     assert get("model.vocab_size") == 32256, "padded to 128 × tp"
     assert plan.values["model.num_layers"].line == 11
     assert plan.values["parallel.mp"].line == 16
+    assert [e.line for e in plan.values["parallel.mp"].evidence()] == [16, 4], "the option and the variable"
+    assert [e.line for e in plan.values["parallel.devices"].evidence()] == [2, 3, 7, 8]
     assert plan.values["schedule.lr"].line == 21
     assert "schedule.total_steps" in plan.blocked
     assert get("checkpoint.save") is True
