@@ -146,12 +146,13 @@ def count(shape: Shape) -> Count:
 
 
 class Row(NamedTuple):
-    """One line of the table: bytes of a device of one stage, and how they come about. ``sure`` is certain, likely or
-    guess."""
+    """One line of the table: bytes of a device of one stage, and how they come about. ``how`` names a text
+    ``memory.how.<how>`` of the interface, which ``args`` fill; ``sure`` is certain, likely or guess."""
 
     name: str
     size: float
     how: str
+    args: dict[str, Any]
     sure: str
 
 
@@ -321,8 +322,8 @@ def _rows(
     grads_cut = s.shard and (s.level in ("level2", "level3") or (s.pp == 1 and s.accumulation == 1))
 
     def held(name: str, width: int, cut: bool) -> Row:
-        how = f"{whole / 1e6:,.0f}M parameters × {width} B" + (f" ÷ {dp}" if cut else "")
-        return Row(name, spread(width, cut), how, "likely")
+        args = {"parameters": f"{whole / 1e6:,.0f}", "width": width, "cut": f" ÷ {dp}" if cut else ""}
+        return Row(name, spread(width, cut), "states", args, "likely")
 
     rows = [
         held("weights", s.param, weights_cut),
@@ -336,35 +337,26 @@ def _rows(
         size = flight * layers * kept + max(
             plain if dense else 0.0, expert if moe else 0.0, plain if not shape.experts else 0.0
         )
-        how = f"{flight} × {layers} layer inputs of {kept / 2**20:,.0f} MiB, one layer computed again"
+        how, args = "recompute", {"flight": flight, "layers": layers, "each": f"{kept / 2**20:,.0f}"}
     else:
         size = flight * (dense * plain + moe * expert) if shape.experts else flight * layers * plain
         each = size / max(1, flight * layers)
-        how = f"{flight} micro batch(es) × {layers} layers × {each / 2**20:,.0f} MiB"
+        how, args = "kept", {"flight": flight, "layers": layers, "each": f"{each / 2**20:,.0f}", "more": ""}
         if s.pp > 1 and s.virtual > 1:
             factor = 1 + (s.pp - 1) / (s.pp * s.virtual)
             size *= factor
-            how += f" × {factor:.2f} for interleaving"
-    rows.append(Row("activations", size, how, "guess"))
+            args["more"] = f" × {factor:.2f}"
+    rows.append(Row("activations", size, how, args, "guess"))
     if stage == s.pp - 1:
         tokens = s.seq / s.cp * s.batch
         columns = shape.vocab / (s.mp if s.vocab_cut else 1)
-        rows.append(
-            Row(
-                "logits",
-                tokens * columns * (s.compute + 8),
-                f"{tokens:,.0f} tokens × {columns:,.0f} × ({s.compute} + 4 + 4) B",
-                "guess",
-            )
-        )
+        args = {"tokens": f"{tokens:,.0f}", "columns": f"{columns:,.0f}", "width": s.compute}
+        rows.append(Row("logits", tokens * columns * (s.compute + 8), "logits", args, "guess"))
     groups = sum(size > 1 for size in (s.dp, s.mp, s.cp, s.pp, s.ep)) + (1 if s.dp * s.mp * s.cp * s.pp > 1 else 0)
     if groups:
-        rows.append(
-            Row(
-                "communication", groups * 2 * BUFFER_MIB * 1e6, f"{groups} communicators × 2 × {BUFFER_MIB} MB", "guess"
-            )
-        )
-    rows.append(Row("runtime", RUNTIME_GIB * GIB, "context and workspaces", "guess"))
+        args = {"groups": groups, "buffer": BUFFER_MIB}
+        rows.append(Row("communication", groups * 2 * BUFFER_MIB * 1e6, "communication", args, "guess"))
+    rows.append(Row("runtime", RUNTIME_GIB * GIB, "runtime", {}, "guess"))
     return tuple(rows)
 
 

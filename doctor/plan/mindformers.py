@@ -611,6 +611,10 @@ class _Reader:
             act = str(plan.get("model.activation", "")).lower()
             plan.derive("model.gated", act in GATED, f"activation {act}")
             plan.derive("model.position", "rope", "MindFormers TransformerConfig")
+            if layout == "mcore":
+                # MCore models turn vocab_emb_dp off whatever it says (transformer_config.py)
+                plan.values.pop("parallel.vocab_by_data", None)
+                plan.default("parallel.vocab_by_data", False, "MindFormers TransformerConfig")
         self.experts()
         source = PYNATIVE_DEFAULTS if layout == "pynative" else DEFAULTS
         for name, value in source.items():
