@@ -118,6 +118,8 @@ def derive(plan: Plan) -> None:
     hidden, heads = get("model.hidden_size"), get("model.num_heads")
     if heads and "model.kv_heads" not in plan.blocked:
         plan.derive("model.kv_heads", heads, "as many as query heads")
+    if get("model.kv_lora_rank"):
+        plan.derive("model.mla", True, "kv_lora_rank")
     if hidden and heads and hidden > 0 and heads > 0 and hidden % heads == 0 and not get("model.mla"):
         plan.derive("model.head_dim", hidden // heads, f"hidden_size {hidden} / heads {heads}")
     columns = get("data.columns")

@@ -25,7 +25,12 @@ OPTIONS = {
     "norm-epsilon": "model.norm_eps", "layernorm-epsilon": "model.norm_eps",
     "hidden-dropout": "model.hidden_dropout", "attention-dropout": "model.attention_dropout",
     "num-experts": "model.experts", "moe-router-topk": "model.experts_per_token",
-    "moe-ffn-hidden-size": "model.expert_ffn", "q-lora-rank": "model.q_lora_rank", "kv-lora-rank": "model.kv_lora_rank",
+    "moe-ffn-hidden-size": "model.expert_ffn", "q-lora-rank": "model.q_lora_rank",
+    "kv-lora-rank": "model.kv_lora_rank",
+    "qk-rope-head-dim": "model.rope_head_dim", "qk-nope-head-dim": "model.nope_head_dim",
+    "v-head-dim": "model.v_head_dim", "n-shared-experts": "model.shared_experts",
+    "first-k-dense-replace": "model.dense_layers", "mtp-num-layers": "model.mtp_layers",
+    "moe-intermediate-size": "model.expert_ffn",
     "tensor-model-parallel-size": "parallel.mp", "pipeline-model-parallel-size": "parallel.pp",
     "context-parallel-size": "parallel.cp", "expert-model-parallel-size": "parallel.ep",
     "micro-batch-size": "batch.size", "global-batch-size": "batch.written_global",
@@ -42,7 +47,7 @@ FLAGS: dict[str, tuple[str, bool]] = {
     "disable-bias-linear": ("model.linear_bias", False), "add-qkv-bias": ("model.qkv_bias", True),
     "untie-embeddings-and-output-weights": ("model.tied", False), "qk-layernorm": ("model.qk_norm", True),
     "sequence-parallel": ("parallel.sequence", True), "use-distributed-optimizer": ("parallel.optimizer", True),
-    "multi-latent-attention": ("model.mla", True),
+    "multi-latent-attention": ("model.mla", True), "multi-head-latent-attention": ("model.mla", True),
 }  # fmt: skip
 WHOSE = "Megatron-LM arguments.py"
 DEFAULTS: dict[str, object] = {

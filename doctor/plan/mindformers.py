@@ -394,8 +394,14 @@ class _Reader:
         places = [("model.arch.type", "models"), (f"{section}.type", "config"), ("optimizer.type", "optimizer"),
                   ("lr_schedule.type", "lr"), ("lr_scheduler.type", "lr"), ("runner_wrapper.type", "wrapper"),
                   ("trainer.type", "trainer")]  # fmt: skip
-        found = [(self.files[0][1].at(*path.split(".")), kind) for path, kind in places]
-        callbacks = self.files[0][1].data.get("callbacks")
+        tree = self.files[0][1]
+        found = []
+        for path, kind in places:
+            owner = tree.at(*path.split(".")[:-1])
+            # what a file registers itself is nobody else's to know
+            if owner is not None and owner.kind == "map" and "auto_register" not in owner.data:
+                found.append((owner.data.get("type"), kind))
+        callbacks = tree.data.get("callbacks")
         if callbacks is not None and callbacks.kind == "list":
             found += [(item.data.get("type"), "callback") for item in callbacks.data if item.kind == "map"]
         for node, kind in found:
@@ -671,6 +677,8 @@ class _Reader:
             self.take("model.experts_per_token", "moe_config.num_experts_chosen")
             self.take("model.expert_ffn", "moe_config.moe_intermediate_size")
             self.take("model.shared_experts", "moe_config.shared_expert_num")
+        if plan.get("model.kv_lora_rank"):
+            plan.derive("model.mla", True, "kv_lora_rank")
         for section in (("model", "model_config"), ("moe_config",), ("model",)):
             found = self.find(*section, "first_k_dense_replace")
             if found and type(found[0].data) is int and found[0].data >= 0:
@@ -718,7 +726,10 @@ class _Reader:
                     notes.add("file.misplaced_keys", f"{name}.{key}", node.line_of(key))
 
     def section_keys(self, name: str, node: Node, known: set[str], closed: bool) -> None:
-        """Unknown keys of one section: refused where it is closed, else noted when their spelling is close."""
+        """Unknown keys of one section: refused where it is closed, else noted when their spelling is close. A model
+        class of the user's own may have keys of its own."""
+        kind = self.plan.get("model.type")
+        foreign = "auto_register" in node.data or (kind is not None and kind not in keys()["types"]["config"])
         for key in node.data:
             word = str(key)
             if word in known:
@@ -728,7 +739,7 @@ class _Reader:
             if closed:
                 self.notes.add("file.unknown_keys", path, line)
                 continue
-            near = _near(word, known - {str(k) for k in node.data})
+            near = _near(word, known - {str(k) for k in node.data}, 1 if name == "model" and foreign else 2)
             if near:
                 self.notes.add("file.unread_keys", f"{path} ({near})", line)
 
@@ -743,12 +754,13 @@ def _mode(value: Any) -> str:
     return MODE_NAMES.get(str(value).lower(), "unknown")
 
 
-def _near(word: str, known: set[str]) -> str | None:
-    """The known key that a word is most likely a misspelling of: one or two letters away, not a longer name."""
+def _near(word: str, known: set[str], edits: int) -> str | None:
+    """The known key that a word is most likely a misspelling of: at most ``edits`` letters away, and no other name
+    for the same thing (a plural, ``num_`` for ``n_``, another number)."""
     if len(word) < 4:
         return None
     for candidate in get_close_matches(word, sorted(known), 3, 0.84):
-        if _distance(word, candidate) <= (1 if len(word) < 8 else 2) and not _other_number(word, candidate):
+        if _distance(word, candidate) <= (1 if len(word) < 8 else edits) and not _other_name(word, candidate):
             return candidate
     return None
 
@@ -759,15 +771,17 @@ def _near_type(word: str, known: list[str]) -> str | None:
         if candidate.lower() == word.lower():
             return candidate
     for candidate in get_close_matches(word, known, 2, 0.85):
-        if _distance(word, candidate) <= 2 and not _other_number(word, candidate):
+        if _distance(word, candidate) <= 2 and not _other_name(word, candidate):
             return candidate
     return None
 
 
-def _other_number(one: str, other: str) -> bool:
-    """Names that differ in digits or in a plural only are different names, not misspellings."""
+def _other_name(one: str, other: str) -> bool:
+    """Names that differ in digits, in a plural or in the way a number is called are different names."""
+    if one + "s" == other or other + "s" == one:
+        return True
     strip = str.maketrans("", "", "0123456789")
-    return one.translate(strip) == other.translate(strip) or one + "s" == other or other + "s" == one
+    return one.translate(strip) == other.translate(strip) or one.replace("num_", "n_") == other.replace("num_", "n_")
 
 
 def _distance(one: str, other: str) -> int:

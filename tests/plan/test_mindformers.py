@@ -184,6 +184,19 @@ def test_single_settings(text, name, value):
     assert plan.get(name) == value
 
 
+def test_latent_attention_of_a_class_of_the_users_own():
+    """Legacy files of DeepSeek do not say multi_latent_attention and register their classes themselves."""
+    plan = plan_of(
+        "model:\n  model_config: {type: DeepseekV2Config, auto_register: a.B, hidden_size: 5120, num_heads: 128, "
+        "kv_lora_rank: 512, use_flash_attention: True, num_kv_heads: 128, dropout_probs: 0.1}\n"
+        "  arch: {type: DeepseekV2ForCausalLM, auto_register: a.C}\n"
+    )
+    assert plan.get("model.mla") is True
+    assert plan.get("model.head_dim") is None, "5120 / 128 = 40 is no head of latent attention"
+    assert plan.get("file.foreign_types") == []
+    assert plan.get("file.unread_keys") == []
+
+
 def test_only_declared_names_exist():
     plan = plan_of(LEGACY)
     assert all("plan." + name in FIELDS for name in plan.values)
