@@ -71,6 +71,7 @@ MODEL = {
 PLACES = {
     "seed": "run.seed", "run_mode": "run.mode", "use_parallel": "run.parallel",
     "load_checkpoint": "checkpoint.load", "load_ckpt_format": "checkpoint.load_format",
+    "profile": "profile.on", "profile_start_step": "profile.start", "profile_stop_step": "profile.stop",
     "auto_trans_ckpt": "checkpoint.transform", "micro_batch_interleave_num": "parallel.micro_interleave",
     "parallel_config.data_parallel": "parallel.dp", "parallel_config.model_parallel": "parallel.mp",
     "parallel_config.context_parallel": "parallel.cp", "parallel_config.pipeline_stage": "parallel.pp",
@@ -187,6 +188,13 @@ ELSEWHERE = tuple("model." + name for name in (
     "expert_ffn", "tied", "qkv_bias", "qk_norm", "norm_eps", "max_positions", "mla", "linear_bias",
 ))  # fmt: skip
 """Shape of a model that an mcore file may leave to config.json or to the class."""
+
+MEANT = {
+    "amp_level": "compute_dtype", "loss_scale": "runner_wrapper.scale_sense.loss_scale_value",
+    "gradient_shard": "parallel.enable_parallel_optimizer", "tensor_parallel": "parallel_config.model_parallel",
+    "learning_rate": "lr_schedule.learning_rate", "n_positions": "max_position_embeddings",
+}  # fmt: skip
+"""Keys that people write and no version reads in this place, with the one they mean."""
 
 MODES = {0: "data", 1: "semi_auto", 2: "auto", 3: "hybrid"}
 MODE_NAMES = {
@@ -733,6 +741,10 @@ class _Reader:
         for key in node.data:
             word = str(key)
             if word in known:
+                continue
+            meant = MEANT.get(word)
+            if meant is not None and name in ("", "model", "runner_config", "trainer") and not closed:
+                self.notes.add("file.unread_keys", f"{name + '.' if name else ''}{word} ({meant})", node.line_of(key))
                 continue
             line = node.line_of(key)
             path = f"{name}.{word}" if name else word

@@ -208,6 +208,11 @@ recompute.layers     int     layer  number of layers, where it is a count
 recompute.selective  bool    -      only a part of each layer is computed again
 recompute.entries    int     -      stages the setting is written for, 0 if it is not a list
 recompute.optimizer_comm bool -     the gathering of cut weights is done again in the backward pass
+profile.on           bool    -      the run is profiled
+profile.start        int     step   first profiled step
+profile.stop         int     step   last profiled step
+script.seeded        bool    -      a plain script sets a seed
+script.distributed   bool    -      a plain script sets up communication
 checkpoint.save      bool    -      checkpoints are written
 checkpoint.interval  int     step   steps between two checkpoints
 checkpoint.keep      int     -      checkpoints kept

@@ -105,6 +105,8 @@ def read(path: str, text: str) -> Plan | None:
     if not reader.trains and not reader.touched:
         return None
     plan.put("file.problem", Value("", "derived", whose="the file was read"))
+    plan.derive("script.seeded", False, "no set_seed")
+    plan.derive("script.distributed", False, "no init()")
     if reader.trains:
         plan.derive("run.mode", "train", "an optimizer is built")
     reader.notes.into(plan)
@@ -190,6 +192,10 @@ class _Reader:
                 node, {k: v for k, v in NAMES.items() if v in self._free()} | {"compute_dtype": "precision.compute"}, {}
             )
             return
+        if name == "set_seed":
+            self.plan.derive("script.seeded", True, "set_seed")
+        elif name == "init" and not node.args and not node.keywords:
+            self.plan.derive("script.distributed", True, "init()")
         table = CALLS.get(name)
         if table is None or (
             name in ("train", "batch", "Model", "Pipeline") and not isinstance(node.func, (ast.Attribute, ast.Name))
