@@ -11,7 +11,7 @@ from typing import Any
 
 from doctor.plan import fill
 from doctor.plan.mindformers import MODE_NAMES, MODEL
-from doctor.plan.schema import Plan, Trouble, Value
+from doctor.plan.schema import FIELDS, Plan, Trouble, Value, coerce
 
 CALLS: dict[str, dict[str, str]] = {
     "set_context": {
@@ -108,6 +108,7 @@ def read(path: str, text: str) -> Plan | None:
     plan.derive("script.seeded", False, "no set_seed")
     plan.derive("script.distributed", False, "no init()")
     if reader.trains:
+        reader.names()
         plan.derive("run.mode", "train", "an optimizer is built")
     reader.notes.into(plan)
     fill.derive(plan)
@@ -119,6 +120,8 @@ class _Reader:
         self.plan, self.notes = plan, notes
         self.known: dict[str, tuple[Any, int]] = {}
         """constants by name: value and line; _NOT where a name is assigned more than once"""
+        self.public: set[str] = set()
+        """names of the module, of its classes and of the command line; not those inside functions"""
         self.trains = self.touched = False
 
     def constants(self, tree: ast.Module) -> None:
@@ -134,10 +137,22 @@ class _Reader:
                 name = _literal(node.args[0])
                 for word in node.keywords:
                     if word.arg == "default" and isinstance(name, str):
-                        self._learn(name.lstrip("-").replace("-", "_"), word.value)
+                        option = name.lstrip("-").replace("-", "_")
+                        self._learn(option, word.value)
+                        self.public.add(option)
+        classes = [n for n in tree.body if isinstance(n, ast.ClassDef)]
+        for body in (tree.body, *(c.body for c in classes)):
+            for item in body:
+                for target in getattr(item, "targets", [getattr(item, "target", None)]):
+                    if isinstance(target, ast.Name):
+                        self.public.add(target.id)
+
+    def names(self) -> None:
+        """Values of well-known names of the module, its classes and its command line; for a script that trains."""
         for name, target in NAMES.items():
             value, line = self.known.get(name, (_NOT, 0))
-            if value is not _NOT and isinstance(value, (int, float, str)) and target not in self.plan.values:
+            there = target in self.plan.values or target in self.plan.blocked
+            if name in self.public and isinstance(value, (int, float, str)) and not there:
                 self._put(target, value, line, name)
 
     def _learn(self, name: str, node: ast.expr) -> None:
@@ -166,7 +181,7 @@ class _Reader:
 
     def call(self, node: ast.Call) -> None:
         name = _last(node.func)
-        if name in OPTIMIZERS and (node.args or node.keywords):
+        if name in OPTIMIZERS and (node.args or node.keywords) and not _primitive(node.func):
             self.trains = True
             self.plan.put(
                 "optimizer.type", Value(name, "set", self.plan.file, node.lineno, name, self.notes.text(node.lineno))
@@ -240,7 +255,18 @@ class _Reader:
             self._put(target, value, expression.lineno, key)
 
     def _put(self, target: str, value: Any, line: int, key: str) -> None:
+        try:
+            coerce(value, FIELDS["plan." + target].type)
+        except TypeError:
+            # a name may mean something else in this script
+            self.plan.block(target, f"{key} at line {line} has another type")
+            return
         fill.put(self.plan, self.notes, target, value, line, key, self.plan.file)
+
+
+def _primitive(node: ast.expr) -> bool:
+    """Whether a class is an operator of the same name (``P.SGD``), not an optimizer."""
+    return isinstance(node, ast.Attribute) and _last(node.value) in ("P", "ops", "inner", "_inner_ops", "operations")
 
 
 def _last(node: ast.expr) -> str:
