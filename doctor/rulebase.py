@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from doctor import __version__, cache
 
-FORMAT = 16
+FORMAT = 17
 """Raise when the compiled form changes."""
 
 
@@ -164,6 +164,12 @@ class RuleBase:
         return found
 
     @property
+    def when(self) -> dict[str, Any]:
+        """The compiled conditions over a training plan, by rule; see doctor.plan.judge."""
+        found: dict[str, Any] = self._section("when")
+        return found
+
+    @property
     def topics(self) -> dict[str, dict[str, str]]:
         """The labels of topics.yaml with their texts."""
         found: dict[str, dict[str, str]] = self._section("topics")
@@ -311,7 +317,15 @@ def rule_files(folder: str) -> list[tuple[str, int, int]]:
 def _code_stamps() -> list[str]:
     """Times of the modules that decide the compiled form."""
     here = os.path.dirname(os.path.abspath(__file__))
-    names = ("rulebase.py", "ruleschema.py", "codes.py", "scan/anchors.py", "scan/matcher.py")
+    names = (
+        "rulebase.py",
+        "ruleschema.py",
+        "codes.py",
+        "scan/anchors.py",
+        "scan/matcher.py",
+        "plan/cel.py",
+        "plan/schema.py",
+    )
     return [str(os.stat(f"{here}/{name}").st_mtime_ns) for name in names if os.path.exists(f"{here}/{name}")]
 
 

@@ -33,7 +33,7 @@ FAMILIES = (
     "RUN",
 )
 LOG_LEVELS = ("DEBUG", "INFO", "EVENT", "WARNING", "ERROR", "CRITICAL")
-JUDGED = ("log", "check")
+JUDGED = ("log", "check", "when")
 """Kinds of match that this version judges; a rule of another kind that loaded would silently never fire."""
 
 DEFAULT_LEVELS = ("WARNING", "ERROR", "CRITICAL")
@@ -80,11 +80,23 @@ class CheckS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     needs: list[str] = []
 
 
+class WhenS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A condition over the training plan; see doctor.plan.cel and doctor.plan.schema.
+
+    ``at`` names the values a reader should look at, the most telling first (default: all that the condition reads);
+    ``let`` are further values for the texts.
+    """
+
+    if_: str = msgspec.field(name="if")
+    at: list[str] = []
+    let: dict[str, str] = {}
+
+
 class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Exactly one of these."""
 
     log: LogS | None = None
-    when: str | None = None
+    when: str | WhenS | None = None
     code: dict[str, Any] | None = None
     series: dict[str, Any] | None = None
     profile: dict[str, Any] | None = None
@@ -122,10 +134,17 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``log`` for a log rule; ``host`` for a check: answers by key, see ``doctor.hosts.compose``."""
+    """``log`` for a log rule; ``host`` for a check: answers by key, see ``doctor.hosts.compose``; ``config`` for a
+    condition: the text of a file named ``name``, judged with some ``facts`` and the ``weights`` (shapes by name) or
+    the ``weight_problem`` of a file beside it."""
 
     log: str = ""
     host: dict[str, Any] = {}
+    config: str = ""
+    name: str = "config.yaml"
+    facts: dict[str, Any] = {}
+    weights: dict[str, list[int]] = {}
+    weight_problem: str = ""
     expect: dict[str, str] = {}
     first: bool = False
     file: str = ""
@@ -306,6 +325,8 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
         say("$.confirm", "confirm and contradict are not judged by this version: keep the rule a draft")
     if rule.match.check is not None and rule.match.check.needs and rule.subject is None:
         say("$.match.check", "a check needs a subject: what is looked at, shown when it passes")
+    if rule.match.when is not None and rule.subject is None:
+        say("$.match.when", "a condition needs a subject: what is looked at, shown when it passes")
     if full and rule.match.check is not None:
         found += _lint_call(path, rule.match.check, node)
     if rule.status == "preview" and rule.severity == "error":
@@ -329,26 +350,67 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
     if rule.match.log is not None:
         found += _lint_log(path, rule.match.log, node, full=full)
         known = captures(rule.match.log)
+    if rule.match.when is not None:
+        known, wrong = lint_when(rule.match.when)
+        for trouble in wrong:
+            say("$.match.when", trouble)
     for field, text in (("title", rule.title), ("cause", rule.cause), ("next", rule.next)):
         for lang, words in (("zh", text.zh), ("en", text.en)):
             if not words.strip():
                 say(f"$.{field}.{lang}", "empty")
-            if rule.match.log is not None:
+            if rule.match.log is not None or rule.match.when is not None:
                 for name, _ in _PLACEHOLDER.findall(words):
                     if name not in known:
-                        say(f"$.{field}.{lang}", f"{{{name}}} is filled by no capture of the rule")
+                        say(f"$.{field}.{lang}", f"{{{name}}} is filled by nothing in the rule")
         if not re.search(r"[\u4e00-\u9fff]", text.zh):
             say(f"$.{field}.zh", "no Chinese text")
     # two rules stand behind the examples: one that the engine itself concludes, and the draft
-    if rule.match.log is not None or (rule.match.check is not None and rule.match.check.needs):
+    if rule.match.log is not None or rule.match.when is not None or (rule.match.check and rule.match.check.needs):
         if not rule.tests.hit:
             say("$.tests", "at least one hit example is needed")
         if len(rule.tests.miss) < 2:
             say("$.tests", "at least two miss examples are needed")
-    if rule.match.log is not None:
+    if rule.match.log is not None or rule.match.when is not None:
         for key in {k for e in rule.tests.hit for k in e.expect} - known:
             say("$.tests.hit", f"expects {key!r}, which no pattern captures")
     return found
+
+
+def lint_when(when: str | WhenS) -> tuple[set[str], list[str]]:
+    """(names that the texts of the rule may use, what is wrong with its expressions)."""
+    from doctor.plan import cel
+    from doctor.plan.schema import FIELDS
+
+    spec = when if isinstance(when, WhenS) else WhenS(if_=when)
+    declared = {name: field.type for name, field in FIELDS.items()}
+    known = {"key", "file", "line"}
+    wrong = []
+    for label, text in (("if", spec.if_), *spec.let.items()):
+        try:
+            tree = cel.parse(text)
+            kind = cel.check(tree, declared)
+            if label == "if" and kind != "bool":
+                wrong.append(f"the condition is a {kind}, not true or false")
+            known |= {name.rsplit(".", maxsplit=1)[-1] for name in cel.names(tree)}
+        except cel.CelError as error:
+            wrong.append(f"{label}: {error}")
+    for name in spec.at:
+        if "plan." + name not in FIELDS:
+            wrong.append(f"at: plan.{name} is not declared")
+        known.add(name.rsplit(".", maxsplit=1)[-1])
+    return known | set(spec.let), wrong
+
+
+def compile_when(when: str | WhenS) -> dict[str, Any]:
+    """The compiled form of a condition that linted well."""
+    from doctor.plan import cel
+
+    spec = when if isinstance(when, WhenS) else WhenS(if_=when)
+    return {
+        "if": cel.parse(spec.if_),
+        "at": list(spec.at),
+        "let": {name: cel.parse(text) for name, text in spec.let.items()},
+    }
 
 
 def _lint_call(path: str, check: CheckS, node: yaml.Node | None) -> list[Problem]:
@@ -592,6 +654,7 @@ def compile_folder(folder: str, *, full: bool = False) -> bytes:
         "anchors": [[a.pattern.decode("latin-1"), a.kind] for a in anchors if a.kind != PROSE],
         "prose": [a.pattern.decode() for a in anchors if a.kind == PROSE],
         "topics": topics,
+        "when": {rule.id: compile_when(rule.match.when) for _, rule in loaded if rule.match.when is not None},
     }
     return pack(header, rows, wholes, sections)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from doctor import ranking, ruleschema
+from doctor.plan.schema import Plan
 from doctor.rulebase import Rule, RuleBase, rules_folder
 from doctor.scan.scanner import Matcher, Scanned, scan_text
 
@@ -25,6 +26,59 @@ class Outcome(NamedTuple):
 
 
 KINDS = ("hit", "miss", "todo_hit", "todo_miss")
+
+
+def _config_examples(rule: Rule, whole: dict[str, Any], base: RuleBase, say: Callable[..., None]) -> int:
+    """The examples of a condition: what it says of small configurations. Returns how many were run."""
+    from doctor.model import Verdict
+    from doctor.plan import detect, judge
+
+    ran = 0
+    for kind in KINDS:
+        for number, example in enumerate(whole["tests"][kind], 1):
+            ran += 1
+            plan = detect.read(example["name"], example["config"])
+            if plan is None:
+                say(f"{kind} {number} is no training plan")
+                continue
+            if example["weights"] or example["weight_problem"]:
+                _attach(plan, example)
+            finding = judge.judge_rule(rule, whole, base.when[rule.id], plan, example["facts"])
+            failed = finding.verdict is Verdict.FAIL
+            if finding.verdict is Verdict.CRASH:
+                say(f"{kind} {number} crashes: {finding.args.get('what')}")
+            elif kind == "hit" and not failed:
+                say(f"hit {number} does not fail: {finding.verdict.value} {finding.why.get('en', '')}".rstrip())
+            elif kind == "hit":
+                wrong = _differences(finding.args, example["expect"])
+                if wrong:
+                    say(f"hit {number}: {wrong}")
+                for lang in ("zh", "en"):
+                    for field in ("title", "cause", "next"):
+                        text = ranking.fill(whole[field][lang], finding.args)
+                        if "…" in text and "…" not in whole[field][lang]:
+                            say(f"hit {number}: {field}.{lang} has a field that no argument fills: {text[:80]!r}")
+            elif kind == "miss" and failed:
+                say(f"miss {number} fails: {finding.title.get('en', '')}")
+            elif kind == "todo_hit" and failed:
+                say(f"todo_hit {number} fires now: move it to hit", True)
+            elif kind == "todo_miss" and not failed:
+                say(f"todo_miss {number} is quiet now: move it to miss", True)
+    return ran
+
+
+def _attach(plan: Plan, example: dict[str, Any]) -> None:
+    """The weight file of an example, made of its shapes."""
+    from doctor.plan import memory, weights
+    from doctor.plan.schema import Trouble
+
+    header: weights.Header | Trouble = Trouble(
+        example["weight_problem"], "model.safetensors", 0, {"why": "of the example"}
+    )
+    if example["weights"]:
+        tensors = tuple(weights.Tensor(name, "F32", tuple(shape)) for name, shape in example["weights"].items())
+        header = weights.Header("model.safetensors", "safetensors", tensors, 1)
+    weights.into(plan, header, weights.family_of(plan), memory.shape_of(plan))
 
 
 def _check_examples(rule: Rule, whole: dict[str, Any], say: Callable[..., None]) -> int:
@@ -111,7 +165,7 @@ def run(
     failed: list[Outcome] = []
     for rule in base:
         whole = base.whole(rule.id)
-        if rule.log is None and not (rule.kind == "check" and whole["match"]["check"]["needs"]):
+        if rule.log is None and rule.kind != "when" and not (rule.kind == "check" and whole["match"]["check"]["needs"]):
             continue
         path = os.path.join(os.path.dirname(folder), whole["file"])
         if not chosen(path):
@@ -120,6 +174,9 @@ def run(
         def say(text: str, todo: bool = False, file: str = whole["file"], rule_id: str = rule.id) -> None:
             failed.append(Outcome(file, rule_id, text, todo))
 
+        if rule.kind == "when":
+            ran += _config_examples(rule, whole, base, say)
+            continue
         if rule.log is None:
             ran += _check_examples(rule, whole, say)
             continue

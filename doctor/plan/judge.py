@@ -1,0 +1,141 @@
+"""Conditions of rules over a training plan: one finding for each rule.
+
+A rule about values that nobody wrote and that have no known default does not apply to the plan; one about values that
+exist and cannot be known is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from doctor import ranking
+from doctor.i18n import LANGUAGES, texts
+from doctor.model import Evidence, Finding, Text, Verdict
+from doctor.plan import cel
+from doctor.plan.schema import FIELDS, Plan, Value
+from doctor.rulebase import Rule, RuleBase
+from doctor.version import in_range
+
+MAX_EVIDENCE = 8
+
+
+def judge(plan: Plan, base: RuleBase, facts: Mapping[str, Any] | None = None) -> list[Finding]:
+    """Findings of all conditions over one plan, in the order of the rules.
+
+    ``facts`` are values of ``fact.*`` without that prefix (``host.cores``); what is missing is unknown.
+    """
+    facts = facts or {}
+    found = []
+    for rule_id, compiled in base.when.items():
+        # the whole rule, with its texts, only for what did not pass
+        found.append(_judge(base[rule_id], compiled, plan, facts, partial(base.whole, rule_id)))
+    return found
+
+
+def judge_rule(
+    rule: Rule, whole: dict[str, Any], compiled: dict[str, Any], plan: Plan, facts: Mapping[str, Any]
+) -> Finding:
+    """The finding of one rule; for its examples."""
+    return _judge(rule, compiled, plan, facts, lambda: whole)
+
+
+def _judge(
+    rule: Rule, compiled: dict[str, Any], plan: Plan, facts: Mapping[str, Any], whole: Callable[[], dict[str, Any]]
+) -> Finding:
+    def lookup(name: str) -> Any:
+        if name.startswith("plan."):
+            value = plan.values.get(name[5:])
+            if value is not None:
+                return value.value
+            return cel.Absent(frozenset(["?" + name if name[5:] in plan.blocked else name]))
+        value = facts.get(name[5:])
+        return cel.Absent(frozenset(["?" + name])) if value is None else value
+
+    severity = rule.severity
+    if rule.status == "preview" and severity == "error":
+        severity = "warning"
+
+    def finding(
+        verdict: Verdict, args: dict[str, Any], evidence: Sequence[Evidence] = (), why: Text | None = None
+    ) -> Finding:
+        words = {name: value if isinstance(value, str) else cel.text_of(value) for name, value in args.items()}
+        title: Text = {}
+        if verdict is Verdict.FAIL:
+            title = ranking.fill_both(whole()["title"], words)
+        elif verdict is not Verdict.PASS:
+            title = whole().get("subject") or {}
+        return Finding(
+            rule.id, verdict, words, tuple(evidence), severity=severity, confidence=rule.confidence, topic=rule.topic,
+            role=rule.role, title=title, why=why or {},
+        )  # fmt: skip
+
+    for name in ("mindspore", "mindformers"):
+        if name in rule.applies_to:
+            version = facts.get(f"version.{name}")
+            if version is None:
+                return finding(Verdict.UNKNOWN, {}, why=_why("version_not_known", name))
+            if not in_range(str(version), str(rule.applies_to[name])):
+                return finding(Verdict.NOT_APPLICABLE, {}, why=_why("other_version", f"{name} {version}"))
+    try:
+        result = cel.evaluate(compiled["if"], lookup)
+        if isinstance(result, cel.Absent):
+            # only what is missing and was not asked for, first what exists and cannot be known
+            hidden = sorted(n[1:] for n in result.names if n.startswith("?"))
+            if hidden:
+                reasons = [plan.blocked[n[5:]] for n in hidden if n[5:] in plan.blocked]
+                return finding(Verdict.UNKNOWN, {}, why=_why("plan_not_known", ", ".join(reasons or hidden)))
+            return finding(Verdict.NOT_APPLICABLE, {}, why=_why("not_in_plan", ", ".join(sorted(result.names))))
+        if not isinstance(result, bool):
+            raise cel.CelError(f"the condition gives {type(result).__name__}")
+        if not result:
+            return finding(Verdict.PASS, {})
+        read = [n for n in cel.names(compiled["if"]) if n.startswith("plan.")]
+        args: dict[str, Any] = {}
+        for name in cel.names(compiled["if"]):
+            value = lookup(name)
+            if not isinstance(value, cel.Absent):
+                args[name.rsplit(".", maxsplit=1)[-1]] = value
+        for name, tree in compiled["let"].items():
+            for inner in cel.names(tree):
+                value = lookup(inner)
+                if not isinstance(value, cel.Absent):
+                    args.setdefault(inner.rsplit(".", maxsplit=1)[-1], value)
+            value = cel.evaluate(tree, lookup)
+            if not isinstance(value, cel.Absent):
+                args[name] = value
+        ordered = ["plan." + n for n in compiled["at"]] + [n for n in read if n[5:] not in compiled["at"]]
+        evidence, first = _evidence(plan, ordered)
+        for name in compiled["at"]:
+            if name in plan.values:
+                args.setdefault(name.rsplit(".", maxsplit=1)[-1], plan.values[name].value)
+        if first is not None:
+            args |= {"key": first.key, "file": first.file, "line": first.line}
+        else:
+            args |= {"key": "", "file": plan.file, "line": 0}
+    except cel.CelError as error:
+        return finding(Verdict.CRASH, {"what": str(error)}, why=_why("crashed", str(error), "what"))
+    return finding(Verdict.FAIL, args, evidence)
+
+
+def _evidence(plan: Plan, names: Sequence[str]) -> tuple[list[Evidence], Value | None]:
+    """(lines of the values that stand in a file, the first such value)."""
+    found: list[Evidence] = []
+    first = None
+    for name in names:
+        value = plan.values.get(name[5:])
+        if value is None or name not in FIELDS:
+            continue
+        for evidence in value.evidence():
+            if first is None:
+                first = value
+            if evidence not in found and len(found) < MAX_EVIDENCE:
+                found.append(evidence)
+    if not found:
+        found.append(Evidence(plan.file, 0, ""))
+    return found, first
+
+
+def _why(code: str, value: str, field: str = "name") -> Text:
+    return {lang: texts(lang)["why." + code].replace("{" + field + "}", value) for lang in LANGUAGES}

@@ -1,0 +1,582 @@
+"""Launch scripts in the manner of Megatron-LM and MindSpeed, and scripts that start MindFormers with a YAML file.
+
+The shell is not run: assignments, arrays, ``${NAME:-default}`` and whole-number arithmetic are followed, everything
+else (command substitution, variables of the caller) makes the values that depend on it not known. Defaults are those
+of ``megatron/training/arguments.py``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+from doctor.plan import fill
+from doctor.plan.schema import Plan, Value
+
+MAX_WORDS = 20_000
+MAX_EXPANSION = 64
+
+OPTIONS = {
+    "num-layers": "model.num_layers", "hidden-size": "model.hidden_size", "num-attention-heads": "model.num_heads",
+    "ffn-hidden-size": "model.ffn_size", "kv-channels": "model.head_dim", "num-query-groups": "model.kv_heads",
+    "seq-length": "model.seq_length", "max-position-embeddings": "model.max_positions",
+    "vocab-size": "model.vocab_size", "padded-vocab-size": "model.vocab_size",
+    "norm-epsilon": "model.norm_eps", "layernorm-epsilon": "model.norm_eps",
+    "hidden-dropout": "model.hidden_dropout", "attention-dropout": "model.attention_dropout",
+    "num-experts": "model.experts", "moe-router-topk": "model.experts_per_token",
+    "moe-ffn-hidden-size": "model.expert_ffn", "q-lora-rank": "model.q_lora_rank",
+    "kv-lora-rank": "model.kv_lora_rank",
+    "qk-rope-head-dim": "model.rope_head_dim", "qk-nope-head-dim": "model.nope_head_dim",
+    "v-head-dim": "model.v_head_dim", "n-shared-experts": "model.shared_experts",
+    "first-k-dense-replace": "model.dense_layers", "mtp-num-layers": "model.mtp_layers",
+    "moe-intermediate-size": "model.expert_ffn",
+    "tensor-model-parallel-size": "parallel.mp", "pipeline-model-parallel-size": "parallel.pp",
+    "context-parallel-size": "parallel.cp", "expert-model-parallel-size": "parallel.ep",
+    "micro-batch-size": "batch.size", "global-batch-size": "batch.written_global",
+    "lr": "schedule.lr", "min-lr": "schedule.lr_end", "lr-decay-style": "schedule.type",
+    "lr-warmup-iters": "schedule.warmup_steps", "lr-warmup-fraction": "schedule.warmup_ratio",
+    "train-iters": "schedule.total_steps", "weight-decay": "optimizer.weight_decay", "clip-grad": "optimizer.clip_norm",
+    "adam-beta1": "optimizer.beta1", "adam-beta2": "optimizer.beta2", "adam-eps": "optimizer.eps",
+    "optimizer": "optimizer.type", "seed": "run.seed", "num-workers": "data.workers",
+    "initial-loss-scale": "precision.loss_scale", "loss-scale-window": "precision.loss_scale_window",
+    "save-interval": "checkpoint.interval", "load": "checkpoint.load", "recompute-num-layers": "recompute.layers",
+}  # fmt: skip
+FLAGS: dict[str, tuple[str, bool]] = {
+    "use-flash-attn": ("model.flash_attention", True), "swiglu": ("model.gated", True),
+    "disable-bias-linear": ("model.linear_bias", False), "add-qkv-bias": ("model.qkv_bias", True),
+    "untie-embeddings-and-output-weights": ("model.tied", False), "qk-layernorm": ("model.qk_norm", True),
+    "sequence-parallel": ("parallel.sequence", True), "use-distributed-optimizer": ("parallel.optimizer", True),
+    "multi-latent-attention": ("model.mla", True), "multi-head-latent-attention": ("model.mla", True),
+}  # fmt: skip
+WHOSE = "Megatron-LM arguments.py"
+DEFAULTS: dict[str, object] = {
+    "parallel.mp": 1, "parallel.pp": 1, "parallel.cp": 1, "parallel.ep": 1, "parallel.sequence": False,
+    "parallel.optimizer": False, "parallel.virtual_stages": 1, "model.gated": False, "model.linear_bias": True,
+    "model.tied": True, "model.qk_norm": False, "model.flash_attention": False, "model.hidden_dropout": 0.1,
+    "model.attention_dropout": 0.1, "model.norm_eps": 1e-5, "optimizer.type": "adam", "optimizer.beta1": 0.9,
+    "optimizer.beta2": 0.999, "optimizer.eps": 1e-8, "optimizer.weight_decay": 0.01, "optimizer.clip_norm": 1.0,
+    "data.workers": 2, "run.seed": 1234, "recompute.full": False, "recompute.selective": False,
+    "parallel.vocab_by_data": False,
+}  # fmt: skip
+
+OVERRIDES = {
+    "use-parallel": "run.parallel", "run-mode": "run.mode", "load-checkpoint": "checkpoint.load",
+    "auto-trans-ckpt": "checkpoint.transform", "resume-training": "checkpoint.resume",
+}  # fmt: skip
+"""Options of run_mindformer.py that win over its YAML file."""
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_ASSIGN = re.compile(r"([A-Za-z_]\w*)(\+?)=")
+_NUMBER = re.compile(r"[-+]?\d+")
+_FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_MARK = re.compile(r"\x01(\d+)\x02")
+_VALUE = re.compile(r"[\w.+/-]{1,200}")
+_MARKS = ("num-layers", "hidden-size", "tensor-model-parallel-size", "micro-batch-size")
+
+
+class Word(NamedTuple):
+    """A word of the shell. ``quoted`` in single quotes: nothing in it is expanded. ``split`` where blanks end it after
+    expansion."""
+
+    text: str
+    line: int
+    raw: bool = False
+    array: tuple[Word, ...] | None = None
+
+
+def words_of(text: str) -> list[list[Word]]:
+    """Statements of a script as lists of words; comments are left out, ``\\`` at the end of a line joins lines.
+
+    Newlines inside quotes stay in the word, so that the line of every part can be counted.
+    """
+    statements: list[list[Word]] = [[]]
+    position, line, total = 0, 1, 0
+    size = len(text)
+    arrays: list[tuple[str, int, list[Word]]] = []
+
+    def end() -> None:
+        if arrays:
+            return
+        if statements[-1]:
+            statements.append([])
+
+    while position < size:
+        char = text[position]
+        if char == "\n":
+            line += 1
+            position += 1
+            end()
+        elif char in " \t\r":
+            position += 1
+        elif text.startswith(("\\\n", "\\\r\n"), position):
+            position += 2 if text[position + 1] == "\n" else 3
+            line += 1
+        elif char == "#":
+            position = text.find("\n", position)
+            if position < 0:
+                break
+        elif char == ")" and arrays:
+            name, at, inside = arrays.pop()
+            (arrays[-1][2] if arrays else statements[-1]).append(Word(name, at, False, tuple(inside)))
+            position += 1
+        elif char in ";|&()<>{}" and not (char == "{" and text[position - 1 : position] == "$"):
+            if char in ";|&":
+                end()
+            position += 1
+        else:
+            start = line
+            pieces: list[str] = []
+            raw = False
+            opened = ""
+            while position < size:
+                char = text[position]
+                if char == "'":
+                    close = text.find("'", position + 1)
+                    close = size if close < 0 else close
+                    piece = text[position + 1 : close]
+                    pieces.append(piece)
+                    raw = raw or not pieces[:-1]
+                    line += piece.count("\n")
+                    position = close + 1
+                elif char == '"':
+                    position += 1
+                    while position < size and text[position] != '"':
+                        if text[position] == "\\" and position + 1 < size:
+                            following = text[position + 1]
+                            # a joined line keeps its newline: it is white space wherever these words are split
+                            pieces.append(
+                                "\n" if following == "\n" else following if following in '"\\$`' else "\\" + following
+                            )
+                            line += following == "\n"
+                            position += 2
+                            continue
+                        line += text[position] == "\n"
+                        pieces.append(text[position])
+                        position += 1
+                    position += 1
+                elif char == "\\":
+                    if text.startswith(("\\\n", "\\\r\n"), position):
+                        break
+                    pieces.append(text[position + 1 : position + 2])
+                    position += 2
+                elif char == "$" and text[position + 1 : position + 2] in ("{", "("):
+                    close = _close(text, position + 1)
+                    piece = text[position:close]
+                    pieces.append(piece)
+                    line += piece.count("\n")
+                    position = close
+                elif char == "(" and pieces and pieces[-1] == "=" and _ASSIGN.fullmatch("".join(pieces)):
+                    opened = "".join(pieces)
+                    position += 1
+                    break
+                elif char in " \t\r\n;|&()<>":
+                    break
+                else:
+                    pieces.append(char)
+                    position += 1
+            total += 1
+            if total > MAX_WORDS:
+                break
+            if opened:
+                arrays.append((opened, start, []))
+            else:
+                (arrays[-1][2] if arrays else statements[-1]).append(Word("".join(pieces), start, raw))
+    return [s for s in statements if s]
+
+
+def _close(text: str, position: int) -> int:
+    """End of ``{…}`` or ``(…)`` that opens at ``position``."""
+    depth = 0
+    for n in range(position, min(len(text), position + 2000)):
+        if text[n] in "{(":
+            depth += 1
+        elif text[n] in "})":
+            depth -= 1
+            if depth == 0:
+                return n + 1
+    return min(len(text), position + 2000)
+
+
+class Shell:
+    """Variables of a script, as far as they can be followed without running it."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, list[Word]] = {}
+
+    def assign(self, word: Word) -> bool:
+        """Take ``NAME=value``; False if the word is something else."""
+        found = _ASSIGN.match(word.text)
+        if not found:
+            return False
+        name, more = found.groups()
+        value = list(word.array) if word.array is not None else [Word(word.text[found.end() :], word.line, word.raw)]
+        made = [part for item in value for part in self.expand(item, 0)]
+        self.values[name] = (self.values.get(name, []) + made) if more else made
+        return True
+
+    def expand(self, word: Word, depth: int = 0) -> list[Word]:
+        """A word with its variables filled in; parts that cannot be known keep their ``$``. Lists of variables become
+        several words."""
+        if word.raw or "$" not in word.text or depth > MAX_EXPANSION:
+            return [word]
+        whole = re.fullmatch(r"\$(?:\{([A-Za-z_]\w*)(?:\[[@*]\])?\}|([A-Za-z_]\w*))", word.text)
+        if whole:
+            name = whole[1] or whole[2]
+            return self.values.get(name, [word])
+        text, position = "", 0
+        source = word.text
+        while position < len(source):
+            char = source[position]
+            if char != "$":
+                text += char
+                position += 1
+                continue
+            if source.startswith("$((", position):
+                close = _close(source, position + 1)
+                inner = self._flat(source[position + 3 : close - 2], depth)
+                text += _arithmetic(inner, self.values)
+                position = close
+            elif source.startswith("${", position):
+                close = _close(source, position + 1)
+                text += self._parameter(source[position + 2 : close - 1], depth)
+                position = close
+            else:
+                name = _NAME.match(source, position + 1)
+                if name is None:
+                    text += char
+                    position += 1
+                    continue
+                found = self.values.get(name[0])
+                text += _marked(found) if found is not None else "$" + name[0]
+                position = name.end()
+            if len(text) > 100_000:
+                break
+        return [Word(text, word.line)]
+
+    def _flat(self, text: str, depth: int) -> str:
+        return _MARK.sub("", " ".join(w.text for w in self.expand(Word(text, 0), depth + 1)))
+
+    def _parameter(self, inner: str, depth: int) -> str:
+        name = _NAME.match(inner)
+        if name is None:
+            return "${" + inner + "}"
+        rest = inner[name.end() :]
+        found = self.values.get(name[0])
+        known = _marked(found) if found is not None else None
+        if rest in ("", "[@]", "[*]"):
+            return known if known is not None else "${" + inner + "}"
+        if rest[:2] in (":-", ":=") or rest[:1] in ("-", "="):
+            fallback = rest[2:] if rest[0] == ":" else rest[1:]
+            return known if known else self._flat(fallback, depth)
+        return "${" + inner + "}"
+
+
+def _marked(words: list[Word]) -> str:
+    """The text of a variable; behind a single word the line of its assignment, for whoever reads the value."""
+    if len(words) == 1 and words[0].line and _VALUE.fullmatch(words[0].text):
+        return f"{words[0].text}\x01{words[0].line}\x02"
+    return " ".join(w.text for w in words)
+
+
+def _arithmetic(text: str, values: dict[str, list[Word]]) -> str:
+    """Whole-number arithmetic of ``$((…))``; the text itself with a ``$`` where it cannot be done."""
+    import ast
+
+    def replace(found: re.Match[str]) -> str:
+        known = values.get(found[0])
+        value = _MARK.sub("", known[0].text) if known else ""
+        return value if _NUMBER.fullmatch(value) else found[0]
+
+    filled = _NAME.sub(replace, text.replace("$", ""))
+    try:
+        result = _whole(ast.parse(filled.strip(), mode="eval").body, 0)
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
+        return "$((" + text + "))"
+    return str(result)
+
+
+def _whole(node: object, depth: int) -> int:
+    import ast
+
+    if depth > 50:
+        raise ValueError("nested too deeply")
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.BinOp):
+        left, right = _whole(node.left, depth + 1), _whole(node.right, depth + 1)
+        if isinstance(node.op, ast.Add):
+            return left + right
+        if isinstance(node.op, ast.Sub):
+            return left - right
+        if isinstance(node.op, ast.Mult):
+            return left * right
+        if isinstance(node.op, ast.Div):
+            return int(left / right)
+        if isinstance(node.op, ast.Mod):
+            return left % right
+    raise ValueError("not arithmetic of whole numbers")
+
+
+class Option(NamedTuple):
+    """One ``--name`` of a command with its values. ``source`` is the line where the first value was assigned to a
+    variable, 0 where it stands at the option."""
+
+    name: str
+    values: tuple[str, ...]
+    line: int
+    source: int = 0
+
+
+def commands(text: str) -> list[list[Word]]:
+    """Every command of a script with its variables filled in, one word each."""
+    shell = Shell()
+    found = []
+    for statement in words_of(text):
+        rest = list(statement)
+        while rest and rest[0].text in (
+            "export",
+            "declare",
+            "local",
+            "readonly",
+            "then",
+            "do",
+            "else",
+            "nohup",
+            "exec",
+            "-r",
+            "-x",
+            "-a",
+            "-i",
+        ):
+            rest.pop(0)
+        while rest and shell.assign(rest[0]):
+            rest.pop(0)
+        if not rest:
+            continue
+        words: list[Word] = []
+        for word in rest:
+            for made in shell.expand(word):
+                line = made.line
+                # where a value holds blanks the shell splits it; newlines in it tell the line of each part
+                for piece in re.split(r"([ \t\r\n]+)", made.text):
+                    if piece.strip():
+                        words.append(Word(piece, line))
+                    line += piece.count("\n")
+            if len(words) > MAX_WORDS:
+                break
+        found.append(words)
+    return found
+
+
+def options(words: list[Word]) -> dict[str, Option]:
+    """Options of a command by name without dashes, underscores as dashes; the last one counts."""
+    found: dict[str, Option] = {}
+    n = 0
+    while n < len(words):
+        word = words[n]
+        n += 1
+        if not word.text.startswith("--") or len(word.text) < 3:
+            continue
+        name, equals, value = word.text[2:].partition("=")
+        values = [value] if equals else []
+        lines: list[int] = []
+        while not equals and n < len(words) and not words[n].text.startswith("--"):
+            values.append(words[n].text)
+            lines.append(words[n].line)
+            n += 1
+        name = name.replace("_", "-")
+        mark = _MARK.search(values[0]) if values else None
+        source = int(mark[1]) if mark else lines[0] if lines and lines[0] != word.line else 0
+        found[name] = Option(name, tuple(_MARK.sub("", value) for value in values), word.line, source)
+    return found
+
+
+def read(path: str, text: str) -> Plan | None:
+    """The plan of a launch script, None if it starts no training that is known. Never raises."""
+    best: dict[str, Option] = {}
+    launcher: list[Word] = []
+    for words in commands(text):
+        given = options(words)
+        if sum(mark in given for mark in _MARKS) >= 2 and len(given) > len(best):
+            best, launcher = given, words
+        elif not best and any("run_mindformer" in w.text for w in words):
+            return _mindformers(path, text, words, given)
+    if not best:
+        return None
+    plan = Plan("megatron", path)
+    notes = fill.Notes(text.splitlines())
+    plan.put("file.problem", Value("", "derived", whose="the file was read"))
+    plan.put("run.mode", Value("train", "derived", whose="a training command"))
+    for option, name in OPTIONS.items():
+        if option in best:
+            _put(plan, notes, name, best[option], option)
+    for option, (name, value) in FLAGS.items():
+        if option in best:
+            plan.put(name, Value(value, "set", path, best[option].line, option, notes.text(best[option].line)))
+    _special(plan, notes, best)
+    _devices(plan, notes, launcher, best)
+    for name, standard in DEFAULTS.items():
+        plan.default(name, standard, WHOSE)
+    _derive(plan, best)
+    notes.into(plan)
+    fill.derive(plan)
+    return plan
+
+
+def _put(plan: Plan, notes: fill.Notes, name: str, option: Option, key: str) -> None:
+    if not option.values:
+        return
+    text = option.values[0]
+    if "$" in text or "`" in text:
+        plan.block(name, f"--{key} {text}")
+        return
+    value: object = text
+    if _NUMBER.fullmatch(text):
+        value = int(text)
+    elif _FLOAT.fullmatch(text):
+        value = float(text)
+    if fill.put(plan, notes, name, value, option.line, key, plan.file) and option.source:
+        spots = ((option.line, notes.text(option.line)), (option.source, notes.text(option.source)))
+        plan.values[name] = plan.values[name]._replace(spots=spots)
+
+
+def _special(plan: Plan, notes: fill.Notes, best: dict[str, Option]) -> None:
+    """Options whose value is not the value of the plan."""
+
+    def put(name: str, value: object, option: str) -> None:
+        plan.put(name, Value(value, "set", plan.file, best[option].line, option, notes.text(best[option].line)))
+
+    for option, dtype in (("bf16", "bfloat16"), ("fp16", "float16")):
+        if option in best:
+            put("precision.compute", dtype, option)
+            put("precision.params", dtype, option)
+    plan.default("precision.compute", "float32", WHOSE)
+    plan.default("precision.params", "float32", WHOSE)
+    if "loss-scale" in best:
+        _put(plan, notes, "precision.loss_scale", best["loss-scale"], "loss-scale")
+        put("precision.loss_scale_dynamic", False, "loss-scale")
+    elif "fp16" in best:
+        plan.default("precision.loss_scale_dynamic", True, WHOSE)
+        plan.default("precision.loss_scale", 2.0**32, WHOSE)
+        plan.default("precision.loss_scale_factor", 2.0, WHOSE)
+    if "normalization" in best and best["normalization"].values:
+        put("model.norm", "rms" if best["normalization"].values[0] == "RMSNorm" else "layer", "normalization")
+    plan.default("model.norm", "layer", WHOSE)
+    if "use-rotary-position-embeddings" in best:
+        put("model.position", "rope", "use-rotary-position-embeddings")
+    elif "position-embedding-type" in best and best["position-embedding-type"].values:
+        kind = best["position-embedding-type"].values[0]
+        put("model.position", "learned" if kind == "learned_absolute" else kind, "position-embedding-type")
+    plan.default("model.position", "learned", WHOSE)
+    if "recompute-activations" in best:
+        put("recompute.selective", True, "recompute-activations")
+    if "recompute-granularity" in best and best["recompute-granularity"].values:
+        kind = best["recompute-granularity"].values[0]
+        put("recompute.full", kind == "full", "recompute-granularity")
+        put("recompute.selective", kind == "selective", "recompute-granularity")
+    if "num-query-groups" in best and "group-query-attention" not in best:
+        # without the switch the number is not used (arguments.py)
+        plan.values.pop("model.kv_heads", None)
+
+
+def _devices(plan: Plan, notes: fill.Notes, words: list[Word], best: dict[str, Option]) -> None:
+    """Devices that the launcher starts: torchrun processes times nodes, or workers of msrun."""
+    each, nodes, workers = (best.get(n) for n in ("nproc-per-node", "nnodes", "worker-num"))
+    source = workers or each
+    if source is None or not source.values:
+        return
+    number = source.values[0]
+    times = nodes.values[0] if nodes and nodes.values and not workers else "1"
+    times = times.rpartition(":")[2]
+    if number.isdigit() and times.isdigit():
+        used = [option for option in (source, None if workers else nodes) if option is not None]
+        lines = sorted({line for option in used for line in (option.line, option.source) if line})
+        spots = tuple((line, notes.text(line)) for line in lines)
+        spot = ("set", plan.file, source.line, source.name, notes.text(source.line), "", spots)
+        plan.put("parallel.devices", Value(int(number) * int(times), *spot))
+    else:
+        plan.block("parallel.devices", f"{number} × {times}")
+
+
+def _derive(plan: Plan, best: dict[str, Option]) -> None:
+    get = plan.get
+    hidden, heads = get("model.hidden_size"), get("model.num_heads")
+    if hidden and not get("model.ffn_size"):
+        inner = int((4 * hidden * 2 / 3) / 64) * 64 if get("model.gated") else 4 * hidden
+        plan.derive("model.ffn_size", inner, "8/3 hidden size to 64" if get("model.gated") else "4 * hidden size")
+    if heads:
+        plan.derive("model.qkv_bias", bool(get("model.linear_bias")), "like the other linear layers")
+    sizes = [get("parallel." + n) for n in ("mp", "pp", "cp")]
+    devices = get("parallel.devices")
+    if devices and all(sizes) and min(sizes) > 0:
+        inner = sizes[0] * sizes[1] * sizes[2]
+        if devices % inner == 0:
+            plan.values["parallel.dp"] = plan.values["parallel.devices"]._replace(value=devices // inner)
+        plan.derive("run.parallel", devices > 1, "devices of the launcher")
+    else:
+        plan.block("parallel.dp", "the number of devices is not known")
+    dp, size, whole = get("parallel.dp"), get("batch.size"), get("batch.written_global")
+    if dp and size and dp * size > 0:
+        plan.default("batch.written_global", dp * size, WHOSE)
+        if whole and whole % (dp * size) == 0:
+            steps = whole // (dp * size)
+            plan.derive("parallel.micro_batches", steps, f"{whole} / ({dp} * {size})")
+            plan.derive("batch.accumulation", steps if get("parallel.pp") == 1 else 1, f"{whole} / ({dp} * {size})")
+    layers, per = get("model.num_layers"), best.get("num-layers-per-virtual-pipeline-stage")
+    if layers and per and per.values and per.values[0].isdigit() and int(per.values[0]) > 0 and get("parallel.pp"):
+        plan.values["parallel.virtual_stages"] = Value(
+            max(1, layers // get("parallel.pp") // int(per.values[0])), "set", plan.file, per.line, per.name
+        )
+    vocab = get("model.vocab_size")
+    if vocab and "padded-vocab-size" not in best:
+        by = best.get("make-vocab-size-divisible-by")
+        multiple = int(by.values[0]) if by and by.values and by.values[0].isdigit() and int(by.values[0]) > 0 else 128
+        multiple *= max(1, get("parallel.mp") or 1)
+        old = plan.values["model.vocab_size"]
+        plan.values["model.vocab_size"] = old._replace(value=-(-vocab // multiple) * multiple)
+    if get("model.experts"):
+        plan.derive("model.dense_layers", 0, "experts in every layer")
+        if get("model.ffn_size"):
+            plan.derive("model.expert_ffn", get("model.ffn_size"), "like a dense layer")
+    plan.derive("checkpoint.save", "save" in best, "--save")
+    complete = all(get("model." + n) for n in ("hidden_size", "num_layers", "num_heads", "vocab_size", "ffn_size"))
+    plan.derive("model.plain", bool(complete and not get("model.mla")), "its shape is complete")
+
+
+def _mindformers(path: str, text: str, words: list[Word], given: dict[str, Option]) -> Plan | None:
+    """The plan of the YAML file that a script hands to run_mindformer.py, with the script's devices and overrides."""
+    from doctor.plan import mindformers
+
+    config = given.get("config")
+    if config is None or not config.values or "$" in config.values[0]:
+        return None
+    here = os.path.dirname(path)
+    candidates = [os.path.join(here, config.values[0]), os.path.join(here, "..", config.values[0]), config.values[0]]
+    found = next((c for c in candidates if os.path.isfile(c)), None)
+    if found is None:
+        return None
+    plan = mindformers.read(found)
+    notes = fill.Notes(text.splitlines())
+    plan.files.append(path)
+    for option, name in OVERRIDES.items():
+        if option in given and given[option].values:
+            word = given[option].values[0]
+            value: object = (
+                word.lower() == "true"
+                if name in ("run.parallel", "checkpoint.transform", "checkpoint.resume")
+                else word
+            )
+            fill.put(plan, notes, name, value, given[option].line, option, path)
+    # msrun_launcher.sh "command" WORKERS [LOCAL …]
+    counts = [
+        w for n, w in enumerate(words) if _MARK.sub("", w.text).isdigit() and not words[n - 1].text.startswith("--")
+    ]
+    workers = given.get("worker-num")
+    if workers and workers.values and workers.values[0].isdigit():
+        fill.put(plan, notes, "parallel.devices", int(workers.values[0]), workers.line, "worker_num", path)
+    elif counts and any("launcher" in w.text for w in words):
+        fill.put(
+            plan, notes, "parallel.devices", int(_MARK.sub("", counts[0].text)), counts[0].line, "worker_num", path
+        )
+    return plan
