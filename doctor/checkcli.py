@@ -9,27 +9,32 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from doctor.i18n import tr
-from doctor.model import Report
+from doctor.i18n import LANGUAGES, tr
+from doctor.model import Fact, Report
 from doctor.render.safe import printable
 
 if TYPE_CHECKING:
-    from doctor.checkup import Step
+    from doctor.checkup import Checkup, Step
     from doctor.hosts.base import Host
 
 USAGE = 2
 LAUNCH_LIMIT = 1 << 20
+PLAN_FACTS = ("ver.mindspore", "ver.mindformers", "host.cpu", "host.disks", "host.memory", "npu.table")
+"""What conditions over configurations ask of the host."""
 
 
 def add_check(commands: Any, common: Any) -> None:
     """The arguments of ``doctor check``."""
-    check = commands.add_parser("check", help="check this machine, or a recording of one, before training")
+    check = commands.add_parser(
+        "check", help="check this machine, or a recording of one, and configurations, before training"
+    )
+    check.add_argument("paths", nargs="*", metavar="PATH", help="configurations, launch scripts, or folders of them")
     _host_options(check)
     check.add_argument("--from", dest="source", metavar="REC",
                        help="judge a recording (folder, .tar.gz, composed .yaml) instead of this machine")  # fmt: skip
     check.add_argument("--against", metavar="REC", help="name what differs from another recording, and matters")
     check.add_argument("--only", action="append", default=[], metavar="WHAT",
-                       help="env, npu, hccl, a family or ids, also globs; commas or repeated")  # fmt: skip
+                       help="env, npu, hccl, model, a family or ids, also globs; commas or repeated")  # fmt: skip
     check.add_argument("--skip", action="append", default=[], metavar="WHAT", help="the same, left out")
     check.add_argument("--all", action="store_true", help="every check on a line of its own")
     check.add_argument("--strict", action="store_true", help="what could not be told counts as a finding")
@@ -135,14 +140,17 @@ def check(args: argparse.Namespace) -> int:
         print(f"doctor: {error.filename}: {error.strerror}", file=sys.stderr)
         return USAGE
     with _Interrupt() as interrupted:
-        options = checkup.Options(_words(args.only), _words(args.skip), args.rules, interrupted)
+        wanted = PLAN_FACTS if args.paths else ()
+        options = checkup.Options(_words(args.only), _words(args.skip), args.rules, interrupted, wanted)
         run = checkup.Checkup(host, options)
-        if not run.specs:
+        if not run.specs and not args.paths:
             return _refuse(args.lang, "check.none", words=", ".join((*options.only, *options.skip)))
         progress = _Progress(args.lang)
         for step in run.steps():
             progress(step)
         progress.close()
+        if args.paths:
+            _add_files(run, args.paths)
         report = run.report()
         if other is not None:
             from doctor import compare
@@ -152,7 +160,26 @@ def check(args: argparse.Namespace) -> int:
         return USAGE
     ok = _show(args, report)
     code = checkup.exit_code(report, args.fail_on, strict=args.strict)
+    if args.paths and not run.specs and not any(seen.state == "read" for seen in report.inputs):
+        code = max(code, USAGE)
     return code if ok else max(code, USAGE)
+
+
+def _add_files(run: Checkup, paths: list[str]) -> None:
+    """Put what stands in files into the report of a host."""
+    from doctor import engine, static
+    from doctor.plan import show
+    from doctor.scan.inputs import Problem
+
+    read = static.check(paths, run.base, run.facts, run.options)
+    inputs = [*read.inputs, *(engine.problem_seen(problem) for problem in read.problems)]
+    if read.cut:
+        inputs.append(engine.problem_seen(Problem(paths[0], "too_many", "")))
+    run.inputs = tuple(inputs)
+    run.more = (*read.findings, *engine.input_findings(inputs, [], run.base))
+    tables = [{"file": plan.file, **{lang: show.memory_table(plan, lang) for lang in LANGUAGES}} for plan in read.plans]
+    if tables:
+        run.facts["plan.memory"] = Fact("plan.memory", tables)
 
 
 def _refuse(lang: str, key: str, **values: str) -> int:

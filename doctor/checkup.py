@@ -20,6 +20,7 @@ from doctor.model import (
     Fact,
     Finding,
     Fix,
+    InputSeen,
     Report,
     Text,
     Unknown,
@@ -34,6 +35,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "env": ("ENV", "VER"),
     "npu": ("NPU",),
     "hccl": ("HCCL", "RUN"),
+    "model": ("CFG", "PAR", "MEM", "DATA", "CKPT", "NUM", "OPS", "PERF"),
+    "code": ("CODE", "API"),
 }
 """Groups of checks, by the family of their rules."""
 
@@ -63,6 +66,8 @@ class Options(NamedTuple):
     skip: tuple[str, ...] = ()
     rules: str | None = None
     cancelled: Callable[[], bool] = lambda: False
+    facts: tuple[str, ...] = ()
+    """facts that are wanted for their own sake"""
 
 
 DEFAULTS = Options()
@@ -117,12 +122,16 @@ class Checkup:
         self.specs = specs(self.base, options)
         self.facts: dict[str, Fact | Unknown] = {}
         self.findings: list[Finding] = []
+        self.more: tuple[Finding, ...] = ()
+        """findings from elsewhere that belong to this report (files)"""
+        self.inputs: tuple[InputSeen, ...] = ()
         self.seconds: dict[str, float] = {}
 
     def steps(self) -> Iterator[Step]:
         """Run everything; yields whenever a probe has answered. Ends early when the options say cancelled."""
         everything = probes.all_probes()
-        needed = {need.removesuffix("?") for spec in self.specs for need in spec.needs}
+        needed = set(self.options.facts)
+        needed |= {need.removesuffix("?") for spec in self.specs for need in spec.needs}
         waiting = list(self.specs)
         given = {name for probe in everything for name in probe.gives}
         if not self.options.only or {"env", "npu", "hccl"}.intersection(self.options.only):
@@ -142,6 +151,7 @@ class Checkup:
         """The report of what was found so far."""
         order = {spec.rule.id: n for n, spec in enumerate(self.specs)}
         findings = tuple(sorted(self.findings, key=lambda f: (order.get(f.id, 0), f.place.device or 0)))
+        findings += self.more
         diagnoses = diagnose(self.base, findings)
         partial: Text = {}
         if self.options.cancelled():
@@ -154,7 +164,7 @@ class Checkup:
             "unknown",
             diagnoses,
             findings,
-            (),
+            self.inputs,
             fact_table(self.facts),
             (),
             self.seconds,

@@ -122,7 +122,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     scanned = time.perf_counter()
     inputs_seen = [s for _, s in seen]
     for problem in problems:
-        inputs_seen.append(_problem_seen(problem))
+        inputs_seen.append(problem_seen(problem))
     findings, diagnoses = ranking.rank(base, [s for _, s in scans], {k: v[0] for k, v in facts.items()})
     if pieces:
         from doctor import pasted
@@ -132,7 +132,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         findings += states.findings
         inputs_seen = [s._replace(state="read", why={}) if _now_judged(s, states.sources) else s for s in inputs_seen]
         understood = states.sources if any(f.verdict is Verdict.PASS for f in states.findings) else frozenset()
-    findings += tuple(_input_findings(inputs_seen, [s for _, s in scans], base))
+    findings += tuple(input_findings(inputs_seen, [s for _, s in scans], base))
     report = Report(
         {"kind": "inputs", "inputs": list(inputs) + (["<paste>"] if paste is not None else [])},
         "unknown",
@@ -251,11 +251,12 @@ def _problem_text(code: str, detail: str) -> Text:
     return {lang: f"{text} ({detail})" if detail else text for lang, text in known.items()}
 
 
-def _problem_seen(problem: Problem) -> InputSeen:
+def problem_seen(problem: Problem) -> InputSeen:
+    """An input that could not be read, with the reason in words."""
     return InputSeen(problem.name, (), 0, 0, None, "unreadable", _problem_text(problem.code, problem.detail))
 
 
-def _input_findings(seen: Sequence[InputSeen], scans: Sequence[Scanned], base: RuleBase) -> list[Finding]:
+def input_findings(seen: Sequence[InputSeen], scans: Sequence[Scanned], base: RuleBase) -> list[Finding]:
     """Findings about the inputs themselves: unreadable ones, empty logs inside a run, broken rule files."""
     found = []
     usable = any(s.state in ("read", "partial", "not_judged") for s in seen)

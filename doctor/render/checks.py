@@ -34,6 +34,7 @@ def layout(
             out.append(
                 [(STYLES["advice"], f"{mark('advice', ascii_only)} "), ("", title), ("dim", f"  {diagnosis.rule}")]
             )
+    out += memory(report, lang, every)
     out += topology(report, lang, columns, ascii_only)
     out += _every(report, lang, columns, ascii_only) if every else _folded(report, lang, columns, ascii_only)
     if report.diagnoses:
@@ -81,6 +82,21 @@ def topology(report: Report, lang: str, columns: int, ascii_only: bool) -> list[
     from doctor.render.topology import draw
 
     return _drawing(draw(value, columns, ascii_only=ascii_only, lang=lang))
+
+
+TABLES = 3
+"""Memory estimates that are shown unless all are asked for."""
+
+
+def memory(report: Report, lang: str, every: bool) -> list[Line]:
+    """The memory estimates of configurations, with their arithmetic."""
+    tables = _value(report, "plan.memory") or []
+    out: list[Line] = []
+    for table in tables if every else tables[:TABLES]:
+        out += [[], [("bold", safe(str(table["file"])))], *([("", f"  {safe(row)}")] for row in table[lang])]
+    if len(tables) > TABLES and not every:
+        out.append([("dim", "  " + tr(lang, "more", n=len(tables) - TABLES))])
+    return out
 
 
 def _value(report: Report, name: str) -> Any:

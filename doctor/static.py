@@ -1,0 +1,94 @@
+"""What stands in files before a run: configurations and launch scripts as training plans, judged by the rules' conditions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from doctor import checkup
+from doctor.model import Fact, Finding, InputSeen, Unknown
+from doctor.plan import detect
+from doctor.plan.judge import facts_of, judge
+from doctor.plan.schema import Plan
+from doctor.rulebase import RuleBase
+from doctor.scan.inputs import Problem, problem
+
+ENDINGS = (".yaml", ".yml", ".json", ".sh", ".bash", ".py")
+FILES = 2_000
+"""Files below a folder that are looked at; what is beyond is said."""
+_SKIPPED = frozenset((".git", ".venv", "venv", "node_modules", "__pycache__", "site-packages", ".mypy_cache"))
+
+
+class Read(NamedTuple):
+    """``plans`` by file, what was found, every file that was looked at, and those that could not be read."""
+
+    plans: tuple[Plan, ...]
+    findings: tuple[Finding, ...]
+    inputs: tuple[InputSeen, ...]
+    problems: tuple[Problem, ...]
+    cut: bool = False
+
+
+def files(paths: Sequence[str]) -> Iterator[str | Problem]:
+    """Files named, and those below folders whose names end as configurations, scripts and sources do."""
+    for path in paths:
+        if os.path.isfile(path):
+            yield path
+            continue
+        if not os.path.isdir(path):
+            yield problem(path, FileNotFoundError())
+            continue
+        for folder, inner, names in os.walk(path):
+            inner[:] = sorted(name for name in inner if name not in _SKIPPED)
+            for name in sorted(names):
+                if name.lower().endswith(ENDINGS):
+                    yield os.path.join(folder, name)
+
+
+def chosen(base: RuleBase, findings: Sequence[Finding], options: checkup.Options) -> tuple[Finding, ...]:
+    """The findings of the rules that --only and --skip leave."""
+    if not options.only and not options.skip:
+        return tuple(findings)
+    kept = []
+    for finding in findings:
+        spec = checkup.Spec(base[finding.id], {}, "", ())
+        if (not options.only or checkup.names(spec, options.only)) and not checkup.names(spec, options.skip):
+            kept.append(finding)
+    return tuple(kept)
+
+
+def judge_text(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -> tuple[Plan, list[Finding]] | None:
+    """The plan and findings of a text that somebody gave, None if it describes no training run."""
+    plan = detect.read(name, text)
+    return None if plan is None else (plan, judge(plan, base, facts))
+
+
+def check(paths: Sequence[str], base: RuleBase, facts: Mapping[str, Fact | Unknown], options: checkup.Options) -> Read:
+    """Judge every configuration, launch script and plain training script under ``paths``."""
+    known = facts_of(facts)
+    plans: list[Plan] = []
+    findings: list[Finding] = []
+    inputs: list[InputSeen] = []
+    problems: list[Problem] = []
+    cut = False
+    for n, path in enumerate(files(paths)):
+        if options.cancelled():
+            break
+        if n >= FILES:
+            cut = True
+            break
+        if isinstance(path, Problem):
+            problems.append(path)
+            continue
+        try:
+            size = os.stat(path).st_size
+            plan = detect.read(path)
+        except OSError as error:
+            problems.append(problem(path, error))
+            continue
+        if plan is not None:
+            plans.append(plan)
+            findings += judge(plan, base, known)
+            inputs.append(InputSeen(path, ("config",), size, 0))
+    return Read(tuple(plans), chosen(base, findings, options), tuple(inputs), tuple(problems), cut)
