@@ -198,6 +198,10 @@ def rule_text(base: RuleBase, whole: dict[str, Any], lang: str) -> str:
     ])))  # fmt: skip
     if whole["applies_to"]:
         out.append(_row(lang, tr(lang, "applies_to"), ", ".join(f"{k} {v}" for k, v in whole["applies_to"].items())))
+    condition = whole["match"]["when"]
+    if condition:
+        text = condition if isinstance(condition, str) else condition["if"]
+        out.append(_row(lang, tr(lang, "condition"), text))
     out.append(_row(lang, tr(lang, "cause"), _lines(pick(whole["cause"], lang))))
     out.append(_row(lang, tr(lang, "next"), _lines(pick(whole["next"], lang))))
     for fix in whole["fix"]:
@@ -212,7 +216,9 @@ def rule_text(base: RuleBase, whole: dict[str, Any], lang: str) -> str:
         out.append(_row(lang, tr(lang, "seeds"), ", ".join(whole["seeds"])))
     for kind, label in (("hit", "fires_on"), ("miss", "quiet_on")):
         for example in whole["tests"][kind][:2]:
-            out.append(_row(lang, tr(lang, label), _lines(example["log"])))
+            text = example["log"] or example["config"]
+            if text:
+                out.append(_row(lang, tr(lang, label), _lines(text)))
     return "".join(out)
 
 

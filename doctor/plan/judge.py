@@ -12,7 +12,7 @@ from typing import Any
 
 from doctor import ranking
 from doctor.i18n import LANGUAGES, texts
-from doctor.model import Evidence, Finding, Text, Verdict
+from doctor.model import Evidence, Fact, Finding, Text, Unknown, Verdict
 from doctor.plan import cel
 from doctor.plan.schema import FIELDS, Plan, Value
 from doctor.rulebase import Rule, RuleBase
@@ -31,6 +31,33 @@ def judge(plan: Plan, base: RuleBase, facts: Mapping[str, Any] | None = None) ->
     for rule_id, compiled in base.when.items():
         # the whole rule, with its texts, only for what did not pass
         found.append(_judge(base[rule_id], compiled, plan, facts, partial(base.whole, rule_id)))
+    return found
+
+
+def facts_of(facts: Mapping[str, Fact | Unknown]) -> dict[str, Any]:
+    """What rules may ask of a machine, from the facts of ``doctor check``; what is not known is left out."""
+    found: dict[str, Any] = {}
+
+    def value(name: str) -> Any:
+        fact = facts.get(name)
+        return fact.value if isinstance(fact, Fact) else None
+
+    for package in ("mindspore", "mindformers"):
+        known = value(f"ver.{package}")
+        if isinstance(known, dict) and isinstance(known.get("version"), str):
+            found[f"version.{package}"] = known["version"]
+    cpu = value("host.cpu")
+    if isinstance(cpu, dict) and isinstance(cpu.get("count"), int):
+        found["host.cores"] = cpu["count"]
+    chips = value("npu.table")
+    if isinstance(chips, list) and chips:
+        found["host.devices"] = len(chips)
+        sizes = [chip["memory"][1] for chip in chips if chip.get("memory")]
+        if sizes:
+            found["npu.hbm_gib"] = min(sizes) / 1024
+        names = {chip.get("name") for chip in chips}
+        if len(names) == 1 and None not in names:
+            found["npu.soc"] = names.pop()
     return found
 
 

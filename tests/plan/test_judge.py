@@ -5,8 +5,9 @@ import textwrap
 import pytest
 
 from doctor import rulebase, ruleschema
-from doctor.model import Verdict
+from doctor.model import Fact, Unknown, Verdict
 from doctor.plan import detect, judge
+from doctor.plan.schema import FIELDS
 
 RULE = """\
     id: CFG999
@@ -142,6 +143,20 @@ def test_examples_of_a_condition_are_run(folder, tmp_path):
     folder(a=("num_heads: 3}", "num_heads: 4}"))
     _, failed, _ = ruletest.run(folder=str(tmp_path / "rules"))
     assert "does not fail" in str(failed[0])
+
+
+def test_facts_of_a_machine_are_taken_where_they_are_known():
+    facts = {
+        "ver.mindspore": Fact("ver.mindspore", {"version": "2.7.0"}),
+        "ver.mindformers": Unknown("ver.mindformers", "no_mindspore"),
+        "host.cpu": Fact("host.cpu", {"count": 192}),
+        "npu.table": Fact("npu.table", [{"name": "910B3", "memory": (100, 65536)}, {"name": "910B3", "memory": None}]),
+    }
+    assert judge.facts_of(facts) == {
+        "version.mindspore": "2.7.0", "host.cores": 192, "host.devices": 2, "npu.hbm_gib": 64.0, "npu.soc": "910B3",
+    }  # fmt: skip
+    assert judge.facts_of({}) == {}
+    assert all("fact." + name in FIELDS for name in judge.facts_of(facts))
 
 
 def test_all_rules_judge_a_plain_plan_in_little_time():
