@@ -80,18 +80,41 @@ def joined(pieces: Iterable[tuple[str, Piece]]) -> list[tuple[str, Piece]]:
 
 
 def judge(base: RuleBase, pieces: Sequence[tuple[str, Piece]]) -> Judged:
-    """Run the checks over what some inputs show of a machine."""
-    raws, origins = answers(pieces)
+    """Run the checks over what some inputs show of a machine, and the conditions over the configurations among them."""
+    raws, origins = answers(piece for piece in pieces if piece[1].kind not in FILES)
+    of_files, files = _of_files(base, [piece for piece in pieces if piece[1].kind in FILES])
     if not raws:
-        return Judged((), (), frozenset())
+        return Judged(of_files, checkup.diagnose(base, of_files), files)
     run = checkup.Checkup(MemoryHost(raws, "paste"), base=base)
     for _ in run.steps():
         pass
     by_title = {title(key): origin for key, origin in origins.items()}
     told = [f for f in run.findings if f.verdict in (Verdict.PASS, Verdict.FAIL, Verdict.CRASH)]
-    findings = tuple(f._replace(evidence=tuple(_at(e, by_title) for e in f.evidence)) for f in told)
-    names = frozenset(origin.name for origin in origins.values())
+    findings = tuple(f._replace(evidence=tuple(_at(e, by_title) for e in f.evidence)) for f in told) + of_files
+    names = frozenset(origin.name for origin in origins.values()) | files
     return Judged(findings, checkup.diagnose(base, findings), names)
+
+
+FILES = frozenset(("config",))
+"""Kinds that are judged as files, not as answers of a machine."""
+
+
+def _of_files(base: RuleBase, pieces: Sequence[tuple[str, Piece]]) -> tuple[tuple[Finding, ...], frozenset[str]]:
+    """What the configurations among some inputs show, and which inputs those are."""
+    from doctor import static
+
+    found: list[Finding] = []
+    names: set[str] = set()
+    for name, piece in pieces:
+        judged = static.judge_text(name, piece.text, base, {})
+        if judged is None:
+            continue
+        names.add(name)
+        for finding in judged[1]:
+            if finding.verdict in (Verdict.PASS, Verdict.FAIL, Verdict.CRASH):
+                moved = (e._replace(line=e.line + piece.first_line - 1) if e.line else e for e in finding.evidence)
+                found.append(finding._replace(evidence=tuple(moved)))
+    return tuple(found), frozenset(names)
 
 
 def _at(evidence: Evidence, origins: dict[str, Origin]) -> Evidence:

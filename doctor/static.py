@@ -1,4 +1,4 @@
-"""What stands in files before a run: configurations and launch scripts as training plans, judged by the rules' conditions."""
+"""What stands in files before a run: configurations and launch scripts as training plans, judged by conditions."""
 
 from __future__ import annotations
 
@@ -59,9 +59,18 @@ def chosen(base: RuleBase, findings: Sequence[Finding], options: checkup.Options
 
 
 def judge_text(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -> tuple[Plan, list[Finding]] | None:
-    """The plan and findings of a text that somebody gave, None if it describes no training run."""
-    plan = detect.read(name, text)
-    return None if plan is None else (plan, judge(plan, base, facts))
+    """The plan and findings of a text that somebody gave, None if it describes no training run. The name of a paste
+    tells nothing: what looks like JSON is read as such, else as YAML."""
+    known = name.lower().endswith(ENDINGS)
+    plan = detect.read(name if known or text.lstrip()[:1] == "{" else f"{name}.yaml", text)
+    if plan is not None and not known:
+        plan.file = name
+    return None if plan is None else (plan, _titled(base, judge(plan, base, facts)))
+
+
+def _titled(base: RuleBase, findings: Sequence[Finding]) -> list[Finding]:
+    """The findings, those that passed with what was looked at."""
+    return [f if f.title else f._replace(title=base.whole(f.id).get("subject") or {}) for f in findings]
 
 
 def check(paths: Sequence[str], base: RuleBase, facts: Mapping[str, Fact | Unknown], options: checkup.Options) -> Read:
@@ -89,6 +98,6 @@ def check(paths: Sequence[str], base: RuleBase, facts: Mapping[str, Fact | Unkno
             continue
         if plan is not None:
             plans.append(plan)
-            findings += judge(plan, base, known)
+            findings += _titled(base, judge(plan, base, known))
             inputs.append(InputSeen(path, ("config",), size, 0))
     return Read(tuple(plans), chosen(base, findings, options), tuple(inputs), tuple(problems), cut)

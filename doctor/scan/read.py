@@ -27,8 +27,10 @@ class Stop(OSError):
         self.code, self.detail = code, ""
 
 
-STATES = frozenset(("npu_smi", "hccn_tool", "rank_table", "environment", "shell", "versions", "dmesg"))
-"""Kinds that show the state of a machine: checks read them, beside the log rules."""
+STATES = frozenset((
+    "npu_smi", "hccn_tool", "rank_table", "environment", "shell", "versions", "dmesg", "config",
+))  # fmt: skip
+"""Kinds that show the state of a machine or of a job: checks read them, beside the log rules."""
 
 _TOOLS = ("npu_smi", "hccn_tool")
 
