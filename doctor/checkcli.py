@@ -160,7 +160,7 @@ def check(args: argparse.Namespace) -> int:
         return USAGE
     ok = _show(args, report)
     code = checkup.exit_code(report, args.fail_on, strict=args.strict)
-    if args.paths and not run.specs and not any(seen.state == "read" for seen in report.inputs):
+    if args.paths and report.inputs and not any(seen.state == "read" for seen in report.inputs):
         code = max(code, USAGE)
     return code if ok else max(code, USAGE)
 

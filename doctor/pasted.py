@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -81,7 +82,7 @@ def joined(pieces: Iterable[tuple[str, Piece]]) -> list[tuple[str, Piece]]:
 
 def judge(base: RuleBase, pieces: Sequence[tuple[str, Piece]]) -> Judged:
     """Run the checks over what some inputs show of a machine, and the conditions over the configurations among them."""
-    raws, origins = answers(piece for piece in pieces if piece[1].kind not in FILES)
+    raws, origins = answers([*(piece for piece in pieces if piece[1].kind not in FILES), *_variables(pieces)])
     of_files, files = _of_files(base, [piece for piece in pieces if piece[1].kind in FILES])
     if not raws:
         return Judged(of_files, checkup.diagnose(base, of_files), files)
@@ -90,13 +91,27 @@ def judge(base: RuleBase, pieces: Sequence[tuple[str, Piece]]) -> Judged:
         pass
     by_title = {title(key): origin for key, origin in origins.items()}
     told = [f for f in run.findings if f.verdict in (Verdict.PASS, Verdict.FAIL, Verdict.CRASH)]
-    findings = tuple(f._replace(evidence=tuple(_at(e, by_title) for e in f.evidence)) for f in told) + of_files
+    findings = tuple(
+        f._replace(evidence=tuple(_of_variable(_at(e, by_title), pieces) for e in f.evidence)) for f in told
+    )
+    findings += of_files
     names = frozenset(origin.name for origin in origins.values()) | files
     return Judged(findings, checkup.diagnose(base, findings), names)
 
 
 FILES = frozenset(("config",))
 """Kinds that are judged as files, not as answers of a machine."""
+
+
+def _variables(pieces: Iterable[tuple[str, Piece]]) -> Iterator[tuple[str, Piece]]:
+    """Environment variables that stand in a section of a configuration, as a piece of their own."""
+    from doctor.plan import loose
+
+    for name, piece in pieces:
+        if piece.kind in FILES and "env" in piece.text:
+            found = loose.environment(name, piece.text)
+            if found:
+                yield name, Piece("environment", piece.first_line, found)
 
 
 def _of_files(base: RuleBase, pieces: Sequence[tuple[str, Piece]]) -> tuple[tuple[Finding, ...], frozenset[str]]:
@@ -110,7 +125,7 @@ def _of_files(base: RuleBase, pieces: Sequence[tuple[str, Piece]]) -> tuple[tupl
         if judged is None:
             continue
         names.add(name)
-        for finding in judged[1]:
+        for finding in judged:
             if finding.verdict in (Verdict.PASS, Verdict.FAIL, Verdict.CRASH):
                 moved = (e._replace(line=e.line + piece.first_line - 1) if e.line else e for e in finding.evidence)
                 found.append(finding._replace(evidence=tuple(moved)))
@@ -124,6 +139,23 @@ def _at(evidence: Evidence, origins: dict[str, Origin]) -> Evidence:
         return evidence
     line = origin.line + evidence.line - 1 if evidence.line else 0
     return evidence._replace(source=origin.name, line=line)
+
+
+_VARIABLE = re.compile(r"([A-Za-z_]\w{2,80})=")
+
+
+def _of_variable(evidence: Evidence, pieces: Sequence[tuple[str, Piece]]) -> Evidence:
+    """Evidence that is a variable, at the line where the user wrote it."""
+    found = _VARIABLE.match(evidence.text) if not evidence.line else None
+    if found is None:
+        return evidence
+    written = re.compile(rf"(?m)^.*\b{found[1]}\b[\"']?\s{{0,4}}[=:].*$")
+    for name, piece in pieces:
+        line = written.search(piece.text)
+        if line:
+            number = piece.first_line + piece.text.count("\n", 0, line.start())
+            return evidence._replace(source=name, line=number, text=line[0][:500])
+    return evidence
 
 
 def merged(logs: Sequence[Diagnosis], judged: Judged, offset: int) -> tuple[Diagnosis, ...]:

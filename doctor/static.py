@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from doctor import checkup
-from doctor.model import Fact, Finding, InputSeen, Unknown
+from doctor.model import Fact, Finding, InputSeen, Unknown, Verdict
 from doctor.plan import detect
 from doctor.plan.judge import facts_of, judge
 from doctor.plan.schema import Plan
@@ -58,14 +58,27 @@ def chosen(base: RuleBase, findings: Sequence[Finding], options: checkup.Options
     return tuple(kept)
 
 
-def judge_text(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -> tuple[Plan, list[Finding]] | None:
-    """The plan and findings of a text that somebody gave, None if it describes no training run. The name of a paste
-    tells nothing: what looks like JSON is read as such, else as YAML."""
+def judge_text(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -> list[Finding] | None:
+    """The findings of a text that somebody gave, None if it describes no training run. The name of a paste tells
+    nothing: what looks like JSON is read as such, else as YAML; settings that no library reads are taken for what they
+    mean."""
     known = name.lower().endswith(ENDINGS)
     plan = detect.read(name if known or text.lstrip()[:1] == "{" else f"{name}.yaml", text)
-    if plan is not None and not known:
-        plan.file = name
-    return None if plan is None else (plan, _titled(base, judge(plan, base, facts)))
+    if plan is not None:
+        if not known:
+            plan.file = name
+        return _titled(base, judge(plan, base, facts))
+    from doctor.plan import loose
+
+    plans, told = loose.read(name, text)
+    if not plans:
+        return None
+    found: dict[str, Finding] = {}
+    for one in plans:
+        for finding in judge(one, base, told | dict(facts)):
+            if finding.id not in found or finding.verdict is Verdict.FAIL:
+                found[finding.id] = finding
+    return _titled(base, list(found.values()))
 
 
 def _titled(base: RuleBase, findings: Sequence[Finding]) -> list[Finding]:

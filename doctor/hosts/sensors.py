@@ -61,7 +61,7 @@ ENV_PREFIXES = (
     "OMP",
     "OPENBLAS_",
     "OPP",
-    "PYTORCH_NPU",
+    "PYTORCH_",
     "RANK",
     "TE_",
     "TBE",
