@@ -63,7 +63,7 @@ def test_other_tables_and_junk_are_nobodys_plan(text, rules):
 
 def test_variables_of_a_section_are_an_environment_with_their_line(given):
     report = given(
-        "model: x\nenv:\n  A: 1\n  PYTORCH_NPU_ALLOC_CONF: 'max_split_size_mb:64,expandable_segments:True'\n"
+        "model: x\nenv:\n  HOME: /root\n  PYTORCH_NPU_ALLOC_CONF: 'max_split_size_mb:64,expandable_segments:True'\n"
     )
     assert [d.rule for d in report.diagnoses] == ["MEM520"]
     assert report.diagnoses[0].evidence[0].line == 4
