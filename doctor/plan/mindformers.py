@@ -733,6 +733,10 @@ class _Reader:
                         continue
                     notes.add("file.misplaced_keys", f"{name}.{key}", node.line_of(key))
 
+    def pynative_layout(self) -> bool:
+        """Whether the file has the sections of the pynative trainer."""
+        return bool(self.plan.get("file.layout") == "pynative")
+
     def section_keys(self, name: str, node: Node, known: set[str], closed: bool) -> None:
         """Unknown keys of one section: refused where it is closed, else noted when their spelling is close. A model
         class of the user's own may have keys of its own."""
@@ -751,6 +755,11 @@ class _Reader:
             if closed:
                 self.notes.add("file.unknown_keys", path, line)
                 continue
+            if name == "" and node.data[key].kind == "scalar":
+                home = next((s for s in keys()["closed"] if word in keys()["sections"].get(s, ())), "")
+                if home and not self.pynative_layout():
+                    self.notes.add("file.misplaced_keys", f"{word} ({home})", line)
+                    continue
             near = _near(word, known - {str(k) for k in node.data}, 1 if name == "model" and foreign else 2)
             if near:
                 self.notes.add("file.unread_keys", f"{path} ({near})", line)
