@@ -18,8 +18,10 @@ _NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 _MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*GB\s*")
 
 
-LISTS = ("duplicate_keys", "unknown_keys", "unread_keys", "misplaced_keys", "text_numbers", "wrong_types", "near_types",
-         "foreign_types")  # fmt: skip
+LISTS = (
+    "duplicate_keys", "unknown_keys", "unread_keys", "misplaced_keys", "text_numbers", "wrong_types", "bad_values",
+    "near_types", "foreign_types",
+)  # fmt: skip
 
 
 class Notes:
