@@ -15,7 +15,7 @@ WIDTH = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1, "float8": 1}
 """Bytes of one element."""
 
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
-_MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*GB\s*")
+_MEMORY = re.compile(r"([1-9]\d*\.?\d*|0\.\d*)GB")
 
 
 LISTS = (
