@@ -15,11 +15,13 @@ WIDTH = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1, "float8": 1}
 """Bytes of one element."""
 
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
-_MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*GB\s*")
+_MEMORY = re.compile(r"([1-9]\d*\.?\d*|0\.\d*)GB")
 
 
-LISTS = ("duplicate_keys", "unknown_keys", "unread_keys", "misplaced_keys", "text_numbers", "wrong_types", "near_types",
-         "foreign_types")  # fmt: skip
+LISTS = (
+    "duplicate_keys", "unknown_keys", "unread_keys", "misplaced_keys", "text_numbers", "wrong_types", "bad_values",
+    "near_types", "foreign_types",
+)  # fmt: skip
 
 
 class Notes:

@@ -182,6 +182,12 @@ CHECKPOINT_DEFAULTS: dict[str, Any] = {
 }  # fmt: skip
 """``CheckpointMonitor`` of ``core/callback/callback.py``."""
 
+SIZES = frozenset(
+    "model." + name
+    for name in ("hidden_size", "num_layers", "num_heads", "kv_heads", "ffn_size", "vocab_size", "seq_length")
+)
+DROPOUTS = frozenset(("model.hidden_dropout", "model.attention_dropout", "model.embedding_dropout"))
+
 ELSEWHERE = tuple("model." + name for name in (
     "hidden_size", "num_layers", "num_heads", "kv_heads", "head_dim", "ffn_size", "vocab_size", "experts",
     "experts_per_token",
@@ -718,6 +724,7 @@ class _Reader:
             self.section_keys(name, node, set(known), name in closed)
         if pynative and (node := tree.data.get("model")) is not None and node.kind == "map":
             self.section_keys("model", node, set(table["sections"]["model"]) | {"type", "arch"}, False)
+        self.inner_models(tree.at(*section.split(".")), set(table["sections"]["model"]))
         homes = {"parallel_config", "recompute_config", "runner_config", "runner_wrapper", "optimizer", "lr_schedule",
                  "moe_config",
                  "train_dataset", "callbacks", "context", "parallel"}  # fmt: skip
@@ -732,6 +739,30 @@ class _Reader:
                     if name in ("train_dataset", "eval_dataset"):
                         continue
                     notes.add("file.misplaced_keys", f"{name}.{key}", node.line_of(key))
+
+    def inner_models(self, outer: Node | None, known: set[str]) -> None:
+        """Misspelt keys and impossible sizes of the models inside a model (vision, text, decoder)."""
+        if outer is None or outer.kind != "map":
+            return
+        pending = [(str(key), node) for key, node in outer.data.items() if node.kind == "map"]
+        for name, node in pending[:40]:
+            if not ({"type", "hidden_size", "model_config"} & set(node.data)):
+                continue
+            pending += [(f"{name}.{key}", child) for key, child in node.data.items() if child.kind == "map"]
+            for key, child in node.data.items():
+                word, line = str(key), node.line_of(key)
+                near = _near(word, known - set(map(str, node.data)), 1) if word not in known else None
+                if near:
+                    self.notes.add("file.unread_keys", f"{name}.{word} ({near})", line)
+                plan_name = MODEL.get(word, "")
+                if type(child.data) in (int, float) and (
+                    (plan_name in SIZES and child.data < 1) or (plan_name in DROPOUTS and not 0 <= child.data < 1)
+                ):
+                    self.notes.add("file.bad_values", f"{name}.{word} {child.data}", line)
+
+    def pynative_layout(self) -> bool:
+        """Whether the file has the sections of the pynative trainer."""
+        return bool(self.plan.get("file.layout") == "pynative")
 
     def section_keys(self, name: str, node: Node, known: set[str], closed: bool) -> None:
         """Unknown keys of one section: refused where it is closed, else noted when their spelling is close. A model
@@ -751,6 +782,11 @@ class _Reader:
             if closed:
                 self.notes.add("file.unknown_keys", path, line)
                 continue
+            if name == "" and node.data[key].kind == "scalar":
+                home = next((s for s in keys()["closed"] if word in keys()["sections"].get(s, ())), "")
+                if home and not self.pynative_layout():
+                    self.notes.add("file.misplaced_keys", f"{word} ({home})", line)
+                    continue
             near = _near(word, known - {str(k) for k in node.data}, 1 if name == "model" and foreign else 2)
             if near:
                 self.notes.add("file.unread_keys", f"{path} ({near})", line)

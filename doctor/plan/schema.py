@@ -70,6 +70,7 @@ file.unread_keys     list    -      keys nothing reads though their spelling is 
 file.misplaced_keys  list    -      sections that stand under another one than where they are read
 file.text_numbers    list    -      keys whose value is text for the YAML reader although it looks like a number
 file.wrong_types     list    -      keys whose value has a type its reader refuses
+file.bad_values      list    -      values of a model inside the model (vision, text) that no model can have
 file.near_types      list    -      class names that are not registered and close to one that is
 file.foreign_types   list    -      class names that are not registered with the library
 file.nesting         int     -      depth of nested mappings

@@ -169,6 +169,8 @@ def test_the_shape_comes_from_config_json_where_the_file_says_so(tmp_path):
         ("runer_config: {epochs: 1}\n", "file.unread_keys", ["runer_config (runner_config)"]),
         ("optimizer: {type: Adamw}\n", "file.near_types", ["Adamw (AdamW)"]),
         ("use_parallel: Flase\n", "file.wrong_types", ["use_parallel"]),
+        ("model_parallel: 4\n", "file.misplaced_keys", ["model_parallel (parallel_config)"]),
+        ("amp_level: O1\n", "file.unread_keys", ["amp_level (compute_dtype)"]),
         ("my_own: {anything: 1}\n", "file.unread_keys", []),
         ("recompute_config: {recompute: [2, 0]}\n", "recompute.layers", 2),
         ("recompute_config: {recompute: [2, 0]}\n", "recompute.entries", 2),
