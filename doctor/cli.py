@@ -59,6 +59,9 @@ def parser() -> argparse.ArgumentParser:
 
     checkcli.add_check(commands, _common)
     checkcli.add_record(commands, _common)
+    from doctor import smokecli
+
+    smokecli.add(commands, _common)
 
     demo = commands.add_parser("demo", help="diagnose the shipped sample run")
     demo.add_argument("--all", action="store_true", help=argparse.SUPPRESS)
@@ -121,7 +124,7 @@ def run(argv: Sequence[str]) -> int:
     args.lang, args.no_color = lang, getattr(args, "no_color", False)
     command: Callable[[argparse.Namespace], int] = {
         None: _tui, "tui": _tui, "diagnose": _diagnose, "demo": _demo, "rules": _rules, "explain": _explain,
-        "schema": _schema, "check": _check, "record": _record,
+        "schema": _schema, "check": _check, "record": _record, "smoke": _smoke,
     }[args.command]  # fmt: skip
     try:
         return command(args)
@@ -283,6 +286,12 @@ def _record(args: argparse.Namespace) -> int:
     from doctor import checkcli
 
     return checkcli.record(args)
+
+
+def _smoke(args: argparse.Namespace) -> int:
+    from doctor import smokecli
+
+    return smokecli.run(args)
 
 
 def _explain(args: argparse.Namespace) -> int:

@@ -33,7 +33,7 @@ FAMILIES = (
     "RUN",
 )
 LOG_LEVELS = ("DEBUG", "INFO", "EVENT", "WARNING", "ERROR", "CRITICAL")
-JUDGED = ("log", "check", "when")
+JUDGED = ("log", "check", "when", "smoke")
 """Kinds of match that this version judges; a rule of another kind that loaded would silently never fire."""
 
 DEFAULT_LEVELS = ("WARNING", "ERROR", "CRITICAL")
@@ -92,6 +92,12 @@ class WhenS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     let: dict[str, str] = {}
 
 
+class SmokeS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A verdict of the smoke test: a function of ``doctor.smoke.verdicts``."""
+
+    call: str
+
+
 class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Exactly one of these."""
 
@@ -101,7 +107,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     series: dict[str, Any] | None = None
     profile: dict[str, Any] | None = None
     check: CheckS | None = None
-    smoke: dict[str, Any] | None = None
+    smoke: SmokeS | None = None
 
 
 class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -136,10 +142,12 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``log`` for a log rule; ``host`` for a check: answers by key, see ``doctor.hosts.compose``; ``config`` for a
     condition: the text of a file named ``name``, judged with some ``facts`` and the ``weights`` (shapes by name) or
-    the ``weight_problem`` of a file beside it."""
+    the ``weight_problem`` of a file beside it; ``smoke`` for a verdict of the smoke test: what differs from a healthy
+    run, see ``doctor.smoke.compose``."""
 
     log: str = ""
     host: dict[str, Any] = {}
+    smoke: dict[str, Any] = {}
     config: str = ""
     name: str = "config.yaml"
     facts: dict[str, Any] = {}
@@ -327,6 +335,10 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
         say("$.match.check", "a check needs a subject: what is looked at, shown when it passes")
     if rule.match.when is not None and rule.subject is None:
         say("$.match.when", "a condition needs a subject: what is looked at, shown when it passes")
+    if rule.match.smoke is not None and rule.subject is None:
+        say("$.match.smoke", "a verdict needs a subject: what is looked at, shown when it passes")
+    if full and rule.match.smoke is not None and not _callable(rule.match.smoke.call):
+        say("$.match.smoke.call", f"{rule.match.smoke.call} is no callable of the doctor")
     if full and rule.match.check is not None:
         found += _lint_call(path, rule.match.check, node)
     if rule.status == "preview" and rule.severity == "error":
@@ -365,7 +377,8 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
         if not re.search(r"[\u4e00-\u9fff]", text.zh):
             say(f"$.{field}.zh", "no Chinese text")
     # two rules stand behind the examples: one that the engine itself concludes, and the draft
-    if rule.match.log is not None or rule.match.when is not None or (rule.match.check and rule.match.check.needs):
+    judged_check = rule.match.check and rule.match.check.needs
+    if rule.match.log is not None or rule.match.when is not None or rule.match.smoke is not None or judged_check:
         if not rule.tests.hit:
             say("$.tests", "at least one hit example is needed")
         if len(rule.tests.miss) < 2:
@@ -413,19 +426,23 @@ def compile_when(when: str | WhenS) -> dict[str, Any]:
     }
 
 
-def _lint_call(path: str, check: CheckS, node: yaml.Node | None) -> list[Problem]:
-    """A check must name a callable that exists, and facts that a probe gives."""
+def _callable(call: str) -> bool:
+    """Whether ``module:name`` is a function of the doctor."""
     import importlib
 
+    module, _, name = call.partition(":")
+    try:
+        return callable(getattr(importlib.import_module(module), name))
+    except (ImportError, AttributeError, ValueError):
+        return False
+
+
+def _lint_call(path: str, check: CheckS, node: yaml.Node | None) -> list[Problem]:
+    """A check must name a callable that exists, and facts that a probe gives."""
     from doctor.probes.base import all_probes
 
     found = []
-    module, _, name = check.call.partition(":")
-    try:
-        there = callable(getattr(importlib.import_module(module), name))
-    except (ImportError, AttributeError, ValueError):
-        there = False
-    if not there:
+    if not _callable(check.call):
         at = _line_of(node, "$.match.check.call")
         found.append(Problem(path, at, f"{check.call} is no callable of the doctor"))
     given = {fact for probe in all_probes() for fact in probe.gives}

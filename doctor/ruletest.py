@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from doctor import ranking, ruleschema
+from doctor.model import Finding
 from doctor.plan.schema import Plan
 from doctor.rulebase import Rule, RuleBase, rules_folder
 from doctor.scan.scanner import Matcher, Scanned, scan_text
@@ -81,21 +82,36 @@ def _attach(plan: Plan, example: dict[str, Any]) -> None:
     weights.into(plan, header, weights.family_of(plan), memory.shape_of(plan))
 
 
-def _check_examples(rule: Rule, whole: dict[str, Any], say: Callable[..., None]) -> int:
-    """The examples of a check: what it says of small hosts made of texts. Returns how many were run."""
+def _findings(rule: Rule, whole: dict[str, Any], example: dict[str, Any]) -> list[Finding]:
+    """What a check says of a small host made of texts, or a verdict of a run that differs from a healthy one."""
     from doctor import checkup
+
+    if rule.kind == "smoke":
+        import importlib
+
+        # below the line of imports: only these examples know the smoke test
+        judge = importlib.import_module("doctor.smoke.judge")
+        runs = importlib.import_module("doctor.smoke.compose")
+        found: Finding = judge.judge(judge.spec_of(rule, whole), runs.example(example["smoke"]))
+        return [found]
     from doctor.hosts import compose
-    from doctor.model import Verdict
 
     check = whole["match"]["check"]
     spec = checkup.Spec(rule, whole, check["call"], tuple(check["needs"]))
+    return checkup.judge_alone(spec, compose.example(example["host"]))
+
+
+def _check_examples(rule: Rule, whole: dict[str, Any], say: Callable[..., None]) -> int:
+    """The examples of a check or of a verdict. Returns how many were run."""
+    from doctor.model import Verdict
+
     ran = 0
     for kind in KINDS:
         for number, example in enumerate(whole["tests"][kind], 1):
             ran += 1
             began = time.perf_counter()
             try:
-                findings = checkup.judge_alone(spec, compose.example(example["host"]))
+                findings = _findings(rule, whole, example)
             except (OSError, ValueError) as error:
                 say(f"{kind} {number} cannot be read: {error}")
                 continue
@@ -165,7 +181,9 @@ def run(
     failed: list[Outcome] = []
     for rule in base:
         whole = base.whole(rule.id)
-        if rule.log is None and rule.kind != "when" and not (rule.kind == "check" and whole["match"]["check"]["needs"]):
+        if rule.kind == "check" and not whole["match"]["check"]["needs"]:
+            continue
+        if rule.kind not in ("log", "check", "when", "smoke"):
             continue
         path = os.path.join(os.path.dirname(folder), whole["file"])
         if not chosen(path):

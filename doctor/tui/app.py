@@ -31,6 +31,7 @@ from doctor.tui.screens.home import HomeScreen
 from doctor.tui.screens.machine import MachineScreen, live_host
 from doctor.tui.screens.open import OpenScreen
 from doctor.tui.screens.result import ResultScreen
+from doctor.tui.screens.smoke import SmokeScreen
 
 PASTE = "<paste>"
 """The name the engine gives to pasted text."""
@@ -67,6 +68,7 @@ class DoctorApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "open", "tui.key.open"),
         Binding("e", "machine", "tui.key.machine"),
+        Binding("t", "smoke", "tui.key.smoke", show=False),
         Binding("k", "checks", "tui.key.checks"),
         Binding("l,f2", "language", "tui.key.language"),
         Binding("question_mark,f1", "help", "tui.key.help", key_display="?"),
@@ -229,6 +231,11 @@ class DoctorApp(App[None]):
         if not isinstance(self.screen, MachineScreen):
             self.push_screen(MachineScreen(self._host))
 
+    def action_smoke(self) -> None:
+        """Train the reference layer."""
+        if not isinstance(self.screen, SmokeScreen):
+            self.push_screen(SmokeScreen())
+
     def action_checks(self) -> None:
         """What can be judged, and the rules."""
         if not isinstance(self.screen, ChecksScreen):
@@ -264,12 +271,16 @@ class DoctorApp(App[None]):
         elif isinstance(screen, MachineScreen):
             here = [("again", screen.action_again), ("shown", screen.action_shown), ("filter", screen.action_filter)]
             here += [("copy", screen.action_copy), ("save", screen.action_save), ("back", screen.action_back)]
+        elif isinstance(screen, SmokeScreen):
+            here = [("start", screen.action_start), ("copy", screen.action_copy), ("save", screen.action_save),
+                    ("back", screen.action_back)]  # fmt: skip
         elif isinstance(screen, ChecksScreen):
             here = [("filter", screen.action_filter), ("back", screen.action_back)]
         elif self.job is not None:
             here = [("cancel", self.cancel)]
         everywhere: list[tuple[str, Any]] = [
             ("open", self.action_open), ("demo", self.action_demo), ("machine", self.action_machine),
+            ("smoke", self.action_smoke),
             ("checks", self.action_checks),
             ("language", self.action_language), ("theme", self.action_theme), ("help", self.action_help),
             ("quit", self.action_quit),

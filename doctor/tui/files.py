@@ -38,8 +38,9 @@ class Spool:
 def report_text(report: Report, lang: str, ascii_only: bool) -> str:
     """The whole report as plain text."""
     from doctor.render import checks, text
+    from doctor.smoke import show
 
-    layout = checks.layout if report.target.get("kind") == "host" else text.layout
+    layout = {"host": checks.layout, "smoke": show.layout}.get(report.target.get("kind", ""), text.layout)
     return text.plain(layout(report, lang, every=True, ascii_only=ascii_only))
 
 

@@ -16,7 +16,8 @@ from doctor.tui.base import TranslatedModal
 
 KEYS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("help.anywhere", (
-        ("Ctrl+P", "key.palette"), ("?  F1", "key.help"), ("o", "key.open"), ("e", "key.machine"), ("k", "key.checks"),
+        ("Ctrl+P", "key.palette"), ("?  F1", "key.help"), ("o", "key.open"), ("e", "key.machine"), ("t", "key.smoke"),
+        ("k", "key.checks"),
         ("l  F2", "key.language"), ("Esc", "key.back"), ("q  Ctrl+Q", "key.quit"),
     )),
     ("help.result", (
@@ -24,6 +25,9 @@ KEYS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     )),
     ("help.machine", (
         ("1  2", "key.tabs"), ("r", "key.again"), ("v", "key.shown"), ("/", "key.filter"),
+    )),
+    ("help.smoke", (
+        ("r", "key.start"), ("i", "key.python"), ("Esc", "key.end"),
     )),
     ("help.log", (
         ("/", "key.search"), ("n  N", "key.next_hit"), ("g  G", "key.ends"),
