@@ -88,6 +88,11 @@ def put(plan: Plan, notes: Notes, name: str, value: Any, line: int, key: str, fi
     kind = FIELDS["plan." + name].type
     try:
         coerce(value, kind)
+    except OverflowError as error:
+        plan.values.pop(name, None)
+        plan.block(name, f"{key} at line {line}: {error}")
+        notes.add("file.wrong_types", key, line)
+        return False
     except TypeError:
         if value is None:
             return False
@@ -95,10 +100,18 @@ def put(plan: Plan, notes: Notes, name: str, value: Any, line: int, key: str, fi
             notes.add("file.text_numbers", key, line)
         elif kind in (INT, FLOAT, BOOL, TEXT):
             notes.add("file.wrong_types", key, line)
-        plan.block(name, f"{key}: {str(value)[:60]!r} at line {line} is no {kind}")
+        plan.block(name, f"{key}: {shown(value)!r} at line {line} is no {kind}")
         return False
     plan.put(name, Value(value, "set", file, line, key, notes.text(line)))
     return True
+
+
+def shown(value: Any) -> str:
+    """A value as text, bounded; Python refuses to write very long numbers."""
+    try:
+        return str(value)[:60]
+    except ValueError:
+        return "a very long number"
 
 
 def memory_gib(text: str) -> float | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from typing import NamedTuple
 
 from doctor.plan import fill
@@ -290,7 +291,10 @@ def _arithmetic(text: str, values: dict[str, list[Word]]) -> str:
 
     filled = _NAME.sub(replace, text.replace("$", ""))
     try:
-        result = _whole(ast.parse(filled.strip(), mode="eval").body, 0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(filled.strip(), mode="eval")
+        result = _whole(tree.body, 0)
     except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
         return "$((" + text + "))"
     return str(result)

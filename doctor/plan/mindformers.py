@@ -758,7 +758,7 @@ class _Reader:
                 if type(child.data) in (int, float) and (
                     (plan_name in SIZES and child.data < 1) or (plan_name in DROPOUTS and not 0 <= child.data < 1)
                 ):
-                    self.notes.add("file.bad_values", f"{name}.{word} {child.data}", line)
+                    self.notes.add("file.bad_values", f"{name}.{word} {fill.shown(child.data)}", line)
 
     def pynative_layout(self) -> bool:
         """Whether the file has the sections of the pynative trainer."""

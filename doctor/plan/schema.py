@@ -278,9 +278,15 @@ class Plan:
         self.put("file.kind", Value(kind, "derived", whose="what stands in the file"))
 
     def put(self, name: str, value: Value) -> None:
-        """Set a value. Raises KeyError for a name that is not declared, TypeError for a value of another type."""
+        """Set a value; a number out of all range is blocked. Raises KeyError for a name that is not declared, TypeError
+        for a value of another type."""
         field = FIELDS["plan." + name]
-        self.values[name] = value._replace(value=coerce(value.value, field.type))
+        try:
+            self.values[name] = value._replace(value=coerce(value.value, field.type))
+        except OverflowError as error:
+            self.values.pop(name, None)
+            self.blocked[name] = str(error)
+            return
         self.blocked.pop(name, None)
 
     def default(self, name: str, value: Any, whose: str) -> None:
@@ -334,7 +340,7 @@ def coerce(value: Any, kind: str) -> Any:
     """A value in the declared type. Whole numbers become doubles where doubles are declared, and the other way round
     where nothing is lost; nothing else is converted.
 
-    Raises TypeError.
+    Raises TypeError, and OverflowError for a number that no setting can be (also an infinity).
 
     >>> coerce(1, "double"), coerce(4.0, "int")
     (1.0, 4)
@@ -353,4 +359,6 @@ def coerce(value: Any, kind: str) -> Any:
             return float(value)
         if kind == INT and abs(value) < 2**63 and int(value) == value:
             return int(value)
+        if not abs(value) < (2**63 if kind == INT else 1e300):
+            raise OverflowError("a number out of range")
     raise TypeError(f"{type(value).__name__} is no {kind}")

@@ -7,6 +7,7 @@ followed; a value that comes from anything else is not known, never guessed.
 from __future__ import annotations
 
 import ast
+import warnings
 from typing import Any
 
 from doctor.plan import fill
@@ -90,7 +91,9 @@ def read(path: str, text: str) -> Plan | None:
         return None
     plan = Plan("script", path)
     try:
-        tree = ast.parse(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", 1) or 1
         trouble = Trouble("python_syntax", path, line, {"why": str(getattr(error, "msg", error))[:200]})
@@ -251,13 +254,13 @@ class _Reader:
                 self.plan.block(target, f"{key} at line {expression.lineno} is no literal")
                 continue
             if target == "parallel.mode":
-                value = MODE_NAMES.get(str(value).lower(), "unknown")
+                value = MODE_NAMES.get(fill.shown(value).lower(), "unknown")
             self._put(target, value, expression.lineno, key)
 
     def _put(self, target: str, value: Any, line: int, key: str) -> None:
         try:
             coerce(value, FIELDS["plan." + target].type)
-        except TypeError:
+        except (TypeError, OverflowError):
             # a name may mean something else in this script
             self.plan.block(target, f"{key} at line {line} has another type")
             return

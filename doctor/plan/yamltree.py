@@ -214,7 +214,7 @@ def _build(loader: Any, path: str) -> Node | Trouble:
             owner.data.append(node)
             owner.weight += node.weight
         elif not top[3]:
-            if node.kind != "scalar":
+            if node.kind != "scalar" or (isinstance(node.data, int) and abs(node.data) > 1 << 63):
                 return Trouble("odd_key", path, line)
             top[1], top[2], top[3] = node, line, True
         else:
