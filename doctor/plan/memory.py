@@ -17,6 +17,8 @@ from doctor.plan.schema import Plan, Value
 GIB = 1 << 30
 BUFFER_MIB = 200
 """``HCCL_BUFFSIZE`` by default, in MB, twice for each communicator (in and out)."""
+MOST = 20_000
+"""Layers and parallel sizes above this are no model; nothing is counted in loops of such a length."""
 RUNTIME_GIB = 1.0
 """Context of the runtime and operator workspaces; a guess."""
 
@@ -61,7 +63,7 @@ def shape_of(plan: Plan) -> Shape | None:
         return None
     hidden, layers, heads, vocab = (get("model." + n) for n in ("hidden_size", "num_layers", "num_heads", "vocab_size"))
     mla = bool(get("model.mla"))
-    if not (hidden and layers and heads and vocab) or min(hidden, layers, heads, vocab) < 1:
+    if not (hidden and layers and heads and vocab) or min(hidden, layers, heads, vocab) < 1 or layers > MOST:
         return None
     ffn = get("model.ffn_size") or 0
     head_dim = get("model.head_dim") or 0
@@ -213,7 +215,7 @@ def settings_of(plan: Plan) -> Settings | None:
         return None
     seq = get("model.seq_length") or get("data.seq_length") or get("model.max_positions")
     batch = get("batch.size") or 1
-    if not seq or min(*sizes.values(), seq, batch) < 1:
+    if not seq or min(*sizes.values(), seq, batch) < 1 or max(sizes.values()) > MOST:
         return None
     # a run on one device uses none of the sizes; where nothing says so they count
     if plan.get("run.parallel") is False:

@@ -1,6 +1,7 @@
 """Parameters against published sizes, bytes against the papers."""
 
 import json
+import re
 
 import pytest
 
@@ -290,6 +291,15 @@ def test_a_shipped_configuration_for_64_gb_cards_fits(dp, limit):
     """configs/llama2/pretrain_llama2_70b_bf16_{32,64}p.yaml of mindformers 1.3.2, made for 64 GB cards."""
     plan = detect.read("c.yaml", REAL.format(dp=dp, limit=limit))
     assert 0.5 * limit < plan.get("memory.total_gib") < limit
+
+
+@pytest.mark.parametrize(
+    ("key", "size"), [("num_layers", 10**15), ("pipeline_stage", 10**15), ("data_parallel", 10**18)]
+)
+def test_sizes_beyond_any_model_are_not_counted(key, size):
+    text = REAL.format(dp=1, limit=53)
+    plan = detect.read("c.yaml", re.sub(rf"{key}: \d+", f"{key}: {size}", text))
+    assert plan.get("memory.total_gib") is None
 
 
 def test_an_incomplete_plan_has_no_estimate():
