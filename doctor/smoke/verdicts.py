@@ -155,21 +155,21 @@ REFUSALS = ("mindspore_absent", "numpy_too_new", *FOLDER)
 
 
 def ended(run: Run) -> Answer:
-    if run.state == "refused":
+    """No signal ended the child, and it said that it was done or what it failed of."""
+    if run.state != "ended":
         return not_reached(run)
-    if run.state == "ended" and not run.errors and run.code is not None and run.code < 0:
+    told = bool(run.errors or run.done)
+    if not run.errors and run.code is not None and run.code < 0:
         return fail({"signal": _signal(-run.code), "stage": run.stage}, *_last(run))
-    if run.state == "ended" and not run.errors and not run.done and run.code == 0:
+    if not told and run.code == 0:
         return fail({"signal": "", "stage": run.stage}, *_last(run))
-    return well({})
+    return well({}) if told else not_reached(run)
 
 
 def in_time(run: Run) -> Answer:
-    if run.state == "refused":
-        return not_reached(run)
     if run.state == "limit":
         return fail({"seconds": f"{run.settings.limit:.0f}", "stage": run.stage}, *_last(run))
-    return well({"seconds": f"{run.seconds:.1f}"})
+    return not_reached(run) if run.failed else well({"seconds": f"{run.seconds:.1f}"})
 
 
 def ranks_started(run: Run) -> Answer:

@@ -55,6 +55,13 @@ def test_a_run_without_one_event_is_no_pass():
     assert not {n for n, v in answers.items() if v == "pass"} & {"loss_finite", "parity", "parameters_changed"}
 
 
+@pytest.mark.parametrize("state", ["cancelled", "limit"])
+def test_a_run_that_was_ended_is_no_run_that_ended_by_itself(state):
+    answers = said(example({"until": "train", "state": state, "code": -15}))
+    assert answers["ended"] == answers["loss_halved"] == "unknown"
+    assert answers["in_time"] == ("fail" if state == "limit" else "unknown")
+
+
 def test_a_child_that_ends_well_without_saying_so_is_a_failure():
     assert said(Run(Settings(), code=0))["ended"] == "fail"
 
