@@ -45,7 +45,8 @@ def shared_memory(shm: Fact, container: Fact | Unknown) -> Answer:
     inside = inside_container(container)
     if total > DOCKER_SHM and free < DOCKER_SHM:
         return fail(args, shm.evidence)
-    if inside and total <= DOCKER_SHM:
+    # a paste does not say where it was taken, and no host has so little
+    if total <= DOCKER_SHM and (inside or isinstance(container, Unknown)):
         return fail(args, shm.evidence)
     if inside and total < SMALL_SHM:
         return fail(args, shm.evidence, severity="advice")
