@@ -715,7 +715,9 @@ def _json_block(base: str, texts: Sequence[str], labels: Sequence[str], at: int)
             break
         end += 1
     lines = texts[at : last + 1]
-    if any(key in line for line in lines for key in _RANK_KEYS) or any(_UNFINISHED in "".join(w.split()) for w in lines):
+    if any(key in line for line in lines for key in _RANK_KEYS) or any(
+        _UNFINISHED in "".join(w.split()) for w in lines
+    ):
         return "rank_table", last + 1
     keys = sum(1 for i in range(at, last + 1) if labels[i] == "json" and '":' in texts[i].replace('" :', '":'))
     alone = last == at and at > 0 and labels[at - 1] in _FRAMEWORK_LINES
