@@ -83,7 +83,7 @@ def _given(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _plain(path: str, flags: int) -> int:
-    """Open a plain file, or a stream that the shell has opened already; anything else could keep us waiting for ever."""
+    """Open a plain file, or a stream that the shell has opened already; others may never end."""
     opened = path.startswith(("/dev/fd/", "/proc/self/fd/")) or path == "/dev/stdin"
     number = os.open(path, flags | (0 if opened else os.O_NONBLOCK))
     if not opened and not stat.S_ISREG(os.fstat(number).st_mode):

@@ -109,7 +109,7 @@ def status_completed(table: Fact) -> Answer:
 
 
 def unwritten(value: Any) -> bool:
-    """Whether the operator of a cluster has not written the table yet: its status says so and no server stands in it."""
+    """Whether the operator of a cluster has not written the table yet: so says its status, and it has no server."""
     return value.status == "initializing" and not value.servers
 
 
