@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import signal
+import stat
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -57,8 +59,15 @@ def _host_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--python", default="", metavar="PATH", help="the interpreter that trains (default: python3)")
     parser.add_argument("--rank-table", metavar="FILE", help="a rank table to check")
     parser.add_argument("--launch", metavar="FILE", help="a launch script or msrun command line to check")
-    parser.add_argument("--nodes", type=int, metavar="N", help="number of servers of the job")
-    parser.add_argument("--devices", type=int, metavar="N", help="number of NPUs this machine should have")
+    parser.add_argument("--nodes", type=_count, metavar="N", help="number of servers of the job")
+    parser.add_argument("--devices", type=_count, metavar="N", help="number of NPUs this machine should have")
+
+
+def _count(word: str) -> int:
+    """A number from 1 to a million."""
+    if not (word.isascii() and word.isdigit() and 0 < len(word) < 7 and int(word)):
+        raise argparse.ArgumentTypeError(f"not a number from 1 on: {word[:40]!r}")
+    return int(word)
 
 
 def _words(given: list[str]) -> tuple[str, ...]:
@@ -71,11 +80,21 @@ def _given(args: argparse.Namespace) -> dict[str, Any]:
     if args.rank_table:
         given["rank_table_path"] = os.path.abspath(args.rank_table)
     if args.launch:
-        with open(args.launch, encoding="utf-8", errors="replace") as file:
+        with open(args.launch, encoding="utf-8", errors="replace", opener=_plain) as file:
             given["launch_text"] = {"path": args.launch, "text": file.read(LAUNCH_LIMIT)}
     if args.nodes is not None or args.devices is not None:
         given["expected"] = {"nodes": args.nodes, "devices": args.devices}
     return given
+
+
+def _plain(path: str, flags: int) -> int:
+    """Open a plain file, or a stream that the shell has opened already; others may never end."""
+    opened = path.startswith(("/dev/fd/", "/proc/self/fd/")) or path == "/dev/stdin"
+    number = os.open(path, flags | (0 if opened else os.O_NONBLOCK))
+    if not opened and not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError(errno.EINVAL, "is no plain file", path)
+    return number
 
 
 def live_host(args: argparse.Namespace) -> Host:
@@ -192,6 +211,9 @@ def _fix_env(args: argparse.Namespace, report: Report) -> bool:
     from doctor import envfix
 
     try:
+        if not envfix.may_write(args.fix_env):
+            _refuse(args.lang, "check.fix_env_exists", path=args.fix_env)
+            return False
         with open(args.fix_env, "w", encoding="utf-8") as file:
             file.write(envfix.script(report, args.lang))
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -134,6 +135,13 @@ def run(argv: Sequence[str]) -> int:
         # the reader (head, less) has gone: nothing more to say, and nothing to complain about
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            # stdout leads into a file whose disk is full
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            print(f"doctor: {error.strerror}", file=sys.stderr)
+            return USAGE
+        return _own_failure(lang, error)
     except Exception as error:
         return _own_failure(lang, error)
 

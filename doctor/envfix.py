@@ -5,6 +5,7 @@ Nothing here is executed. Every value is quoted, every line says in words why it
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -42,6 +43,16 @@ class _Line:
             # a list of folders is put in front of what the shell has
             return f'export {self.name}={shlex.quote(self.value)}"${{{self.name}:+:${self.name}}}"'
         return f"export {self.name}={shlex.quote(self.value)}"
+
+
+def may_write(path: str) -> bool:
+    """Whether a script may be written there: nothing, a device or an earlier script of this kind stands there. Raises
+    OSError for a file that cannot be read."""
+    if not os.path.isfile(path):
+        return True
+    with open(path, encoding="utf-8", errors="replace") as file:
+        start = file.read(400)
+    return not start.strip() or any(start.startswith(f"#!/bin/sh\n# {head}") for head, _ in _HEAD.values())
 
 
 def _settings(finding: Finding, fixes: list[dict[str, Any]]) -> Iterator[tuple[str, str | None, dict[str, str]]]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -258,3 +261,62 @@ def test_what_fails_shows_where_and_every_reason_has_its_words(base: Any) -> Non
             for lang in ("zh", "en"):
                 for word in finding.why.get(lang, "").replace("；", "; ").split("; "):
                     assert "_" not in word or " " in word or "/" in word, (path.name, finding.id, word)
+
+
+def test_who_gave_no_launch_does_not_differ_in_it() -> None:
+    here = {"launch.settings": Fact("launch.settings", {"style": "none", "workers": None, "port": None})}
+    there = {"launch.settings": Fact("launch.settings", {"style": "msrun", "workers": 16, "port": 8118})}
+    other = {"launch.settings": Fact("launch.settings", {"style": "msrun", "workers": 8, "port": 8118})}
+    assert compare.judge("RUN590", here, there).verdict is Verdict.UNKNOWN
+    assert compare.judge("RUN590", there, other).verdict is Verdict.FAIL
+
+
+def test_one_address_replaced_in_two_ways_is_no_difference() -> None:
+    here = Fact("host.env", {"MS_SCHED_HOST": "10.0.0.10", "MS_X": "10.0.0.10", "MS_Y": "host1"})
+    there = Fact("host.env", {"MS_SCHED_HOST": "10.3.1.10", "MS_X": "10.0.0.11", "MS_Y": "host2"})
+    assert [d.name for d in compare.differences("host.env", ("*",), here, there)] == ["host.env.MS_X"]
+
+
+def test_a_machine_for_inference_is_only_advised_on_its_chip(base: Any) -> None:
+    whole = dict(load(str(HOSTS / "310p-duo.yaml")).raws)
+    python = json.loads(whole["ask python"].out)
+    python["packages"].pop("mindformers")
+    python["imports"]["mindformers"] = None
+    python.pop("mindformers")
+    whole["ask python"] = whole["ask python"]._replace(out=json.dumps(python))
+    report = checkup.check(MemoryHost(whole, "box"), base=base)
+    assert {f.severity for f in report.findings if f.id == "VER528"} == {"advice"}
+    assert report.verdict == "advice"
+
+
+def test_options_that_cannot_be_meant_are_refused(cli: Any, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for more in (
+        ("--launch", pipe),
+        ("--launch", tmp_path),
+        ("--nodes", "-3"),
+        ("--devices", "0"),
+        ("--nodes", "9" * 30),
+    ):
+        ran = cli("check", *more)
+        assert ran.code == 2 and not ran.out and len(ran.err.strip().splitlines()) <= 2, ran
+
+
+def test_the_proposed_settings_write_over_no_other_file(cli: Any, tmp_path: Path) -> None:
+    mine, source = tmp_path / "mine.sh", str(HOSTS / "cpu.yaml")
+    mine.write_text("export A=1\n")
+    ran = cli("check", "--from", source, "--fix-env", mine)
+    assert ran.code == 2 and mine.read_text() == "export A=1\n" and str(mine) in ran.err
+    for _ in range(2):
+        assert cli("check", "--from", source, "--fix-env", tmp_path / "new.sh").code == 0
+    assert (tmp_path / "new.sh").read_text().startswith("#!/bin/sh")
+
+
+def test_a_full_disk_behind_stdout_is_one_line() -> None:
+    command = [sys.executable, "-m", "doctor", "check", "--from", str(HOSTS / "cpu.yaml")]
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(
+            command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, cwd=HOSTS.parent.parent
+        )
+    assert ran.returncode == 2 and len(ran.stderr.strip().splitlines()) == 1 and "doctor-crash" not in ran.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,41 @@ def test_a_failing_log_beside_a_sick_card_keeps_both(tmp_path: Path, name: str) 
     )  # fmt: skip
     rules = [d.rule for d in diagnose([str(tmp_path)]).diagnoses]
     assert "NPU507" in rules and len(rules) >= 2
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "severity"),
+    [
+        (
+            "$ pip list | grep torch\ntorch                    2.5.1\ntorch-npu                2.1.0.post12\n",
+            "VER529",
+            "warning",
+        ),
+        ("(ms) [ma-user work]$pip list | grep mind\nmindformers  1.3.0\nmindspore    2.2.14\n", "VER526", "warning"),
+        ('# cat hccl.json\n{"status":"initializing"}\n', "HCCL503", "warning"),
+        (
+            "root@5f1c2:/# df -h\nFilesystem      Size  Used Avail Use% Mounted on\noverlay   457G  128G  307G  30% /\n"
+            "shm              64M     0   64M   0% /dev/shm\n",
+            "ENV502",
+            "warning",
+        ),
+        (
+            "export ASCEND_RT_VISIBLE_DEVICES=0, 1,2,3\nmsrun --worker_num=4 --local_worker_num=4 t.py\n",
+            "NPU515",
+            "error",
+        ),
+    ],
+)
+def test_what_people_paste_is_named_first(tmp_path: Path, text: str, rule: str, severity: str) -> None:
+    path = tmp_path / "paste.txt"
+    path.write_text(text)
+    report = diagnose([str(path)])
+    assert [(d.rule, d.severity) for d in report.diagnoses] == [(rule, severity)]
+
+
+def test_full_memory_without_a_process_is_told_once(tmp_path: Path) -> None:
+    path = tmp_path / "smi.txt"
+    table = (SAMPLES / "npu-smi_info__910B3__24.1.rc1.b030__ok-idle-8p.txt").read_text()
+    path.write_text(re.sub(r"\d{4} / 65536", "59356/ 65536", table))
+    report = diagnose([str(path)])
+    assert [d.rule for d in report.diagnoses] == ["NPU511"] and report.verdict == "warning"

@@ -88,6 +88,8 @@ def env_stale(cann: Fact, chain: Fact | Unknown) -> Answer:
     if not value["home"]:
         return not_applicable("not_set", name="ASCEND_HOME_PATH")
     args = {"variable": value["home_variable"], "path": value["home"]}
+    if not value.get("home_read", True):
+        return unknown("not_recorded")
     use = next((i for i in value["installs"] if i["sourced"]), None)
     mild = "advice" if _npu(chain) is False else None
     first = next(iter(value["env"].get(value["home_variable"], ())), "")

@@ -134,7 +134,8 @@ def built_for_kernel(modules: Fact | Unknown, system: Fact, pci: Fact | Unknown,
 
 def pcie_link(pci: Fact) -> list[Answer] | Answer:
     """Width and speed of each chip's PCIe link: the vendor's script for Atlas 300 cards fails below eight lanes or
-    8 GT/s. A warning for those cards, an advice for others. Functions without a link of their own are left out."""
+    8 GT/s. A warning for those cards, an advice for others, and for a link narrower than it could be and than that of
+    another card of the kind here. Functions without a link of their own are left out."""
     if not pci.value["count"]:
         return not_applicable("no_npu")
     found, seen = [], 0
@@ -143,10 +144,16 @@ def pcie_link(pci: Fact) -> list[Answer] | Answer:
         if not width or not speed or width > 32:
             continue
         seen += 1
-        if width < 8 or speed < 8:
+        wider = [
+            r
+            for r in pci.value["devices"]
+            if r.get("family") == row.get("family") and width < (r.get("width") or 0) <= 32
+        ]
+        behind = bool(wider) and width < (row.get("max_width") or 0)
+        if width < 8 or speed < 8 or behind:
             args = {"bus": row["bus"], "width": width, "speed": f"{speed:g}", "best": row.get("max_width") or "?"}
             evidence = Evidence(f"/sys/bus/pci/devices/{row['bus']}", 0, f"x{width}, {speed:g} GT/s")
-            card = row.get("family") in ("310", "310P")
+            card = row.get("family") in ("310", "310P") and (width < 8 or speed < 8)
             found.append(fail(args, evidence, severity="warning" if card else "advice"))
     if not seen:
         return unknown("not_visible")

@@ -12,10 +12,11 @@ DOCKER_SHM = 64 * MIB
 SMALL_SHM = GIB
 
 
-def free_memory(memory: Fact) -> Answer:
+def free_memory(memory: Fact, pci: Fact | Unknown) -> Answer:
     """Memory that a new process may take: what the kernel calls available, or less where the cgroup has a limit.
 
-    Warning below 1 GiB. Advice below a tenth of all and 16 GiB, for which there is no source but experience.
+    Warning below 1 GiB, or where not the rank of every NPU could import MindSpore. Advice below a tenth of all and
+    16 GiB, for which there is no source but experience.
     """
     available, total = memory.value["available"], memory.value["total"]
     limit, used = memory.value["cgroup_limit"], memory.value["cgroup_used"]
@@ -25,7 +26,8 @@ def free_memory(memory: Fact) -> Answer:
         available, total = max(0, limit - used), limit
     swap = (memory.value["swap_total"] or 0) - (memory.value["swap_free"] or 0)
     args = {"available": size(available), "total": size(total), "swap": size(swap)}
-    if available < IMPORT:
+    ranks = pci.value["count"] if isinstance(pci, Fact) else 0
+    if available < max(IMPORT, ranks * IMPORT // 2):
         return fail(args, memory.evidence)
     if available < SHARE * total and available < ENOUGH:
         return fail(args, memory.evidence, severity="advice")
@@ -45,7 +47,8 @@ def shared_memory(shm: Fact, container: Fact | Unknown) -> Answer:
     inside = inside_container(container)
     if total > DOCKER_SHM and free < DOCKER_SHM:
         return fail(args, shm.evidence)
-    if inside and total <= DOCKER_SHM:
+    # a paste does not say where it was taken, and no host has so little
+    if total <= DOCKER_SHM and (inside or isinstance(container, Unknown)):
         return fail(args, shm.evidence)
     if inside and total < SMALL_SHM:
         return fail(args, shm.evidence, severity="advice")

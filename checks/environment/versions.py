@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from doctor.model import Answer, Evidence, Fact, Unknown, fail, not_applicable, passed, unknown
+from doctor.model import Answer, Evidence, Fact, Unknown, Verdict, fail, not_applicable, passed, unknown
 from doctor.version import AscendVersion
 
 SOFT, UNSURE, WARN, ERROR = 2, 3, 4, 5
@@ -260,8 +260,12 @@ def mindformers_pair(chain: Fact) -> Answer:
 
 
 def chip_unsupported(chain: Fact) -> Answer:
-    """VER528: the chip is not among those this MindSpore is documented for."""
-    return _one(chain, "mindspore-chip", ("mindspore", "chip"))
+    """VER528: the chip is not among those this MindSpore is documented for; its list is that of mindformers, so only
+    advice where mindformers is not installed (a machine for inference)."""
+    answer = _one(chain, "mindspore-chip", ("mindspore", "chip"))
+    if answer.verdict is Verdict.FAIL and chain.value["have"].get("mindformers") == "":
+        return answer._replace(severity="advice")
+    return answer
 
 
 def family_mismatch(chain: Fact, driver: Fact, cann: Fact) -> Answer:

@@ -108,9 +108,16 @@ def status_completed(table: Fact) -> Answer:
     )
 
 
+def unwritten(value: Any) -> bool:
+    """Whether the operator of a cluster has not written the table yet: so says its status, and it has no server."""
+    return value.status == "initializing" and not value.servers
+
+
 def version_fits_chip(table: Fact, chips: Maybe, pci: Maybe) -> Answer:
     """R04: version 1.0 for 910, A2 and 310P, 1.2 for A3 in a superpod; superpod members stand in 1.2 only."""
     value = table.value
+    if unwritten(value):
+        return not_applicable("rank_table_unwritten")
     if value.form in ("template2", "2.0"):
         return not_applicable("rank_table_form", form=value.form)
     kind = chip_of(value, chips, pci)
@@ -130,6 +137,8 @@ def version_fits_chip(table: Fact, chips: Maybe, pci: Maybe) -> Answer:
 def count_matches(table: Fact) -> Answer:
     """R05: ``server_count`` is the length of the list; needed in 1.0, may be left out in 1.2."""
     value = table.value
+    if unwritten(value):
+        return not_applicable("rank_table_unwritten")
     key = {"template2": "group_count", "2.0": "rank_count"}.get(value.form, "server_count")
     if value.form in ("template2", "2.0") or (not value.counted and value.form == "1.2"):
         return not_applicable("rank_table_form", form=value.form)
@@ -408,6 +417,8 @@ def sound(table: Fact, file: Fact) -> bool:
 def shape(table: Fact) -> Answer:
     """The lists a table is made of are there and hold objects (EI0017 "is missing in the ranktable file")."""
     value = table.value
+    if unwritten(value):
+        return not_applicable("rank_table_unwritten")
     if value.broken:
         first = value.broken[0]
         seen = [Evidence(value.source, flaw.line, f'"{flaw.kind}": {flaw.text or "✗"}') for flaw in value.broken[:3]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from doctor.hosts.base import data_of
@@ -27,6 +27,30 @@ _SERIAL = re.compile(
 )
 _DIE = re.compile(r"(?im)^(\s*(?:ndie|vdie|die) id\s*:\s*)(\S[^\r\n]{0,120})")
 _HOME = re.compile(r"/home/([\w.-]{1,64})")
+_MAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?!\d{1,3}\.\d)[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,6}")
+_LOGIN = re.compile(r"(://)[^/\s:@\"']{1,100}:\*\*\*@|\b((?:user)?name=)[^\s,;\"']{1,100}")
+_CERT = re.compile(r"(?m)^(\s*(?:subject|issuer)\[)[^\n]{1,400}?(\]\s*)$")
+_SWITCH = re.compile(r"(?m)^(System Name TLV\r?\n\s{0,40})(\S[^\r\n]{0,200})")
+_DOMAIN = re.compile(
+    r"(?<![\w.@-])(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,62})\.){1,8}(?:com|net|org|cn|edu|gov|local|internal|lan|corp|intranet)"
+    r"(?![\w-]|\.\w)"
+)
+_PUBLIC = (
+    ".huawei.com", ".huaweicloud.com", ".hiascend.com", ".mindspore.cn", ".gitee.com", ".gitcode.com", ".github.com",
+    ".pypi.org", ".python.org", ".pythonhosted.org", ".tsinghua.edu.cn", ".aliyun.com", ".kernel.org", ".debian.org",
+    ".ubuntu.com", ".docker.com", ".example.com", ".example.org", ".example.net",
+)  # fmt: skip
+"""Names that everybody knows and that say nothing of this machine."""
+_COMMON_NAMES = re.compile(
+    r"(?i)localhost.*|ip6-.*|broadcasthost|host\.docker\.internal|kubernetes.*"
+    r"|(?:br|bond|davinci|device|docker|en[opsx]|eth|lo|npu|python|rank|veth|worker)[\d.-]*|\d+"
+)
+"""Names in a hosts file that are no host's own, or that other outputs use for something else."""
+_KEPT_GROUPS = frozenset((
+    "adm", "audio", "cdrom", "dialout", "dip", "disk", "docker", "games", "input", "kvm", "lxd", "netdev", "plugdev",
+    "render", "staff", "sudo", "systemd-journal", "tty", "video", "wheel",
+))  # fmt: skip
+_ENTRY = re.compile(r'(?<=[,{\[])(?=\s?")|(?<=\\n)')
 _VERSION_LINE = re.compile(r"(?i)version|firmware|package|release")
 _KEPT_USERS = frozenset(
     (
@@ -62,7 +86,9 @@ _PATH_WORDS = frozenset((
 class Names:
     """The stand-ins of one recording."""
 
-    def __init__(self, hosts: Iterable[str], users: Iterable[str], addresses: Iterable[str]) -> None:
+    def __init__(
+        self, hosts: Iterable[str], users: Iterable[str], addresses: Iterable[str], groups: Iterable[str] = ()
+    ) -> None:
         self.words: dict[str, str] = {}
         for n, host in enumerate(dict.fromkeys(hosts), 1):
             self.words.setdefault(host, f"host{n}")
@@ -78,6 +104,15 @@ class Names:
             either = "|".join(here)
             forms += [rf"(?<=/home/)(?:{either})(?![\w.-])", rf'(?<=")(?:{either})(?=")']
         self._pattern = re.compile("|".join(forms)) if forms else None
+        self._groups = {
+            name: self.words.get(name, f"group{n}")
+            for n, name in enumerate(dict.fromkeys(groups), 1)
+            if name.lower() not in kept | _KEPT_GROUPS
+        }
+        quoted = "|".join(re.escape(name) for name in sorted(self._groups, key=len, reverse=True))
+        self._quoted = re.compile(rf'(?<=")(?:{quoted})(?=")') if quoted else None
+        self._switches: dict[str, str] = {}
+        self._domains: dict[str, str] = {}
         self._macs: dict[str, str] = {}
         self._six: dict[str, str] = {}
 
@@ -87,8 +122,28 @@ class Names:
         text = _SERIAL.sub(lambda m: m[1] + "***", text)
         text = _DIE.sub(lambda m: m[1] + "***", text)
         text = _MAC.sub(self._mac, text)
-        text = "\n".join(line if _is_version(line) else self._line(line) for line in text.split("\n"))
-        return self._pattern.sub(lambda m: self.words[m[0]], text) if self._pattern else text
+        text = _LOGIN.sub(lambda m: f"{m[1]}***:***@" if m[1] else m[2] + "***", text)
+        if "@" in text:
+            text = _MAIL.sub("***@***", text)
+        if "[" in text:
+            text = _CERT.sub(r"\1***\2", text)
+        if "TLV" in text:
+            text = _SWITCH.sub(lambda m: m[1] + self._switch(m[2].rstrip()), text)
+        text = "".join(part if _is_version(part) else self._line(part) for part in _parts(text))
+        if self._pattern:
+            text = self._pattern.sub(lambda m: self.words[m[0]], text)
+        if self._quoted:
+            text = self._quoted.sub(lambda m: self._groups[m[0]], text)
+        return _DOMAIN.sub(self._domain, text) if "." in text else text
+
+    def _switch(self, name: str) -> str:
+        return self._switches.setdefault(name, f"switch{len(self._switches) + 1}")
+
+    def _domain(self, found: re.Match[str]) -> str:
+        low = found[0].lower()
+        if f".{low}".endswith(_PUBLIC):
+            return found[0]
+        return self._domains.setdefault(low, f"name{len(self._domains) + 1}.example.net")
 
     def _line(self, line: str) -> str:
         if "." in line:
@@ -107,6 +162,15 @@ class Names:
         if address.is_loopback or address.is_unspecified or address.is_multicast:
             return found[0]
         return self._six.setdefault(str(address), f"fd00::{len(self._six) + 1:x}")
+
+
+def _parts(text: str) -> Iterator[str]:
+    """A text in pieces that each are a version or are none: its lines, of JSON its entries and the lines of a text."""
+    for line in text.splitlines(keepends=True):
+        if line.lstrip()[:1] not in ("{", "[", '"'):
+            yield line
+            continue
+        yield from _ENTRY.split(line)
 
 
 def _is_version(line: str) -> bool:
@@ -145,23 +209,37 @@ def recording(raws: Mapping[str, Raw], name: str) -> tuple[dict[str, Raw], str]:
     hosts = [h for h in (name, str(system.get("hostname") or "")) if h and not _IP4.fullmatch(h)]
     hosts += [h.partition(".")[0] for h in list(hosts) if "." in h]
     env = _dict(raws, "env")
-    scheduler = str(env.get("MS_SCHED_HOST") or "")
-    if scheduler and not _IP4.fullmatch(scheduler) and scheduler != "localhost":
-        hosts.append(scheduler)
+    named = [str(env.get(name) or "") for name in ("MS_SCHED_HOST", "MASTER_ADDR", "CM_CHIEF_IP")]
+    named += _others(_dict(raws, "net"))
+    hosts += [n for n in named if n and ":" not in n and not _IP4.fullmatch(n) and not _COMMON_NAMES.fullmatch(n)]
     user = _dict(raws, "user")
     users = [str(user.get("user") or ""), str(system.get("user") or ""), str(env.get("USER") or "")]
     addresses: list[str] = []
     for raw in raws.values():
         users += _HOME.findall(raw.text)
-        for line in raw.text.split("\n"):
-            if "." in line and not _is_version(line):
-                addresses += _IP4.findall(line)
-    names = Names([h for h in hosts if h != "localhost"], [u for u in users if u], addresses)
+        for part in _parts(raw.text):
+            if "." in part and not _is_version(part):
+                addresses += _IP4.findall(part)
+    groups = [str(g) for g in user.get("groups") or () if isinstance(g, str) and len(g) > 1]
+    names = Names([h for h in hosts if h != "localhost"], [u for u in users if u], addresses, groups)
     out = {}
     for key, raw in raws.items():
         clean_key = names.clean(key)
         out[clean_key] = raw._replace(key=clean_key, out=names.clean(raw.out), err=names.clean(raw.err))
     return out, names.words.get(name, "host")
+
+
+def _others(net: Mapping[str, Any]) -> list[str]:
+    """Names of other machines: those of the hosts file and those that were looked up. A plain word without a digit, a
+    hyphen or a point (``gateway``) may mean anything elsewhere and is left to stand."""
+    lines = net.get("hosts") if isinstance(net.get("hosts"), list) else []
+    found = [name for line in lines or () for name in str(line).split("#")[0].split()[1:]]
+    for key in ("resolves", "unresolved"):
+        part = net.get(key)
+        found += [str(name) for name in part] if isinstance(part, Mapping) else []
+    interfaces = net.get("interfaces")
+    own = set(interfaces) if isinstance(interfaces, Mapping) else set()
+    return [n for n in found if n not in own and len(n) < 254 and re.search(r"[\d.-]", n)]
 
 
 def _dict(raws: Mapping[str, Raw], what: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from doctor.model import Raw
 from doctor.probes.launch import settings
 from doctor.probes.shell import environment
 
-_TABLE = re.compile(r'"(?:server_list|group_list|rank_list)"\s*:')
+_TABLE = re.compile(r'"(?:server_list|group_list|rank_list)"\s*:|"status"\s*:\s*"initializing"')
 _START = re.compile(r"\b(?:msrun|msrun_launcher\.sh|mpirun|torchrun|run_distribute\w{0,40}\.sh)(?![\w-])")
 _EVERYWHERE = frozenset(("PATH", "HOME", "LANG", "LANGUAGE", "HOSTTYPE", "CONDA_PREFIX"))
 NAME = "rank_table.json"

@@ -14,6 +14,8 @@ from doctor.model import Raw
 from doctor.probes.versions import ASCEND, parse_info, parse_version_cfg
 from doctor.versions import minor
 
+WHOLE = True
+"""The command above a list is a piece of its own."""
 _HEAD = re.compile(r"(?m)^\s*Package\s+Version\b")
 _CONDA = re.compile(r"(?m)^# packages in environment at (\S+):")
 _PROMPT = re.compile(r"(?m)^.{0,120}?[$#>]?\s*(?:python3?\S* -m )?pip3? (list|freeze)\b")
@@ -30,10 +32,18 @@ def packages(text: str) -> dict[str, str]:
     lines = text[: 1 << 20].splitlines()[:20000]
     if _HEAD.search(text) or _CONDA.search(text):
         row = _ROW
-    elif _PROMPT.search(text) or _is_freeze(lines):
+    elif prompt := _PROMPT.search(text):
+        # rows cut out by a pipe into grep have no head
+        return _named(text[prompt.end() : 1 << 20].splitlines()[:20000], _ROW if prompt[1] == "list" else _PIN)
+    elif _is_freeze(lines):
         row = _PIN
     else:
         return {}
+    return _named(lines, row)
+
+
+def _named(lines: list[str], row: re.Pattern[str]) -> dict[str, str]:
+    """Name → version of the rows of one form; of two the first."""
     found: dict[str, str] = {}
     for line in lines:
         hit = row.fullmatch(line.strip()[:300])
@@ -52,7 +62,7 @@ def _is_freeze(lines: list[str]) -> bool:
 def from_text(text: str) -> dict[str, str | Raw]:
     """Key → answer of every question the text answers; {} for a text that lists no versions."""
     found: dict[str, str | Raw] = {}
-    if "==" in text or "ersion" in text or "ython" in text:
+    if "==" in text or "ersion" in text or "ython" in text or "pip" in text:
         python = _python(text)
         if python is not None:
             found["ask python"] = python

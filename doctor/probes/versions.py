@@ -336,6 +336,7 @@ def read_cann(host: Host, facts: Facts) -> list[Fact | Unknown]:
         "installs": [i for i in installs if i["version"] or i["internal"] or i["sourced"]],
         "sourced": sourced,
         "home": home,
+        "home_read": _home_read(host, home, use),
         "home_variable": next((v for v in (*ROOT_VARIABLES[:2], "ASCEND_OPP_PATH") if env.get(v)), ""),
         # some export lines of a paste are not the whole of an environment
         "env_known": "PATH" in env,
@@ -350,6 +351,14 @@ def read_cann(host: Host, facts: Facts) -> list[Fact | Unknown]:
     if use and use["file"]:
         evidence = Evidence(*use["file"])
     return [Fact("ver.cann", value, evidence)]
+
+
+def _home_read(host: Host, home: str, use: Mapping[str, Any] | None) -> bool:
+    """Whether it could be read what lies below the variable's folder; a recording of a few answers leaves it open."""
+    if not home or (use is not None and use["compiler"]):
+        return True
+    raw = host.read(f"{home.rstrip('/').removesuffix('/opp')}/compiler/version.info", 1 << 16)
+    return raw.state in ("ok", "missing")
 
 
 def legacy_marks(env: Mapping[str, str]) -> list[list[str]]:

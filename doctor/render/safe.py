@@ -35,6 +35,11 @@ _SECRETS = (
         r"(?P<keep>(?i:\b[\w.-]{0,40}(?:password|passwd|secret|api[_-]?key|access[_-]?key|secret[_-]?key|auth[_-]?token"
         r"|access[_-]?token|private[_-]?key|enc[_-]?key|credential)[\w.-]{0,20})[\"']?\s{0,4}[:=]\s{0,4}[\"']?)(?!None\b|null\b|True\b|False\b)[^\s\"',;]{4,400}"
     ),
+    # ["--token", "value"] of a command line in JSON, and the log-in of a registry in docker's settings
+    lazy(
+        r"(?P<keep>(?i:\"--[\w-]{0,40}(?:token|password|passwd|secret|api[_-]?key|access[_-]?key)[\w-]{0,20}\"\s{0,4},\s{0,4}\"))"
+        r"[^\"]{4,400}|(?P<keep2>\"auth\"\s{0,4}:\s{0,4}\")[A-Za-z0-9+/=]{8,400}(?=\")"
+    ),
 )
 
 

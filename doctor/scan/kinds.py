@@ -439,7 +439,7 @@ def _labeller() -> Callable[[str], str]:
     assign = lazy(r"[A-Z_][A-Z0-9_]{1,60}=|[a-z]{2,6}_proxy=|_=")
     prompt = lazy(
         r"(?:\([\w.:-]{1,40}\) ?){0,3}(?:[\w.-]{1,40}@[\w.-]{1,80}(?::| )[^$#%]{0,120}[$#%](?: |$)"
-        r"|\[[\w.-]{1,40}@[\w.-]{1,80} [^\]]{0,120}\] ?[$#%]|[$%] [\w./~\"]|(?:ba|z|k)?sh-\d[\d.]*[$#]"
+        r"|\[[\w.-]{1,40}(?:@[\w.-]{1,80})? [^\]]{0,120}\] ?[$#%]|[$%] [\w./~\"]|(?:ba|z|k)?sh-\d[\d.]*[$#]"
         r"|(?:~|/[\w./-]{0,80}) ?[$#] |PS [A-Z]:\\[^>]{0,120}>|[A-Z]:\\[^>]{0,120}>|➜ )"
         r"|>>> ?|\.\.\. |In \[\d+\]: |# " + _COMMANDS + r"|\([\w.:-]{1,40}\) [^$#]{0,80}[$#] "
     )
@@ -634,6 +634,8 @@ def _inside_tracebacks(texts: Sequence[str], labels: list[str]) -> None:
 
 _KIND_SET = frozenset(KINDS)
 _RANK_KEYS = ('"server_list"', '"rank_list"', '"group_list"', '"rank_id"', '"server_count"', '"super_device_id"')
+_UNFINISHED = '"status":"initializing"'
+"""All that a rank table holds until the operator of a cluster has written it."""
 _NPU_WORDS = (
     "npu-smi",
     "Health",
@@ -713,7 +715,9 @@ def _json_block(base: str, texts: Sequence[str], labels: Sequence[str], at: int)
             break
         end += 1
     lines = texts[at : last + 1]
-    if any(key in line for line in lines for key in _RANK_KEYS):
+    if any(key in line for line in lines for key in _RANK_KEYS) or any(
+        _UNFINISHED in "".join(w.split()) for w in lines
+    ):
         return "rank_table", last + 1
     keys = sum(1 for i in range(at, last + 1) if labels[i] == "json" and '":' in texts[i].replace('" :', '":'))
     alone = last == at and at > 0 and labels[at - 1] in _FRAMEWORK_LINES

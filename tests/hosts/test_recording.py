@@ -6,6 +6,7 @@ import io
 import json
 import os
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,48 @@ def test_secrets_serials_and_hardware_addresses_are_gone() -> None:
     whole = "\n".join(out.values())
     for secret in ("hunter22", "0334ABCDE", "1A2B", "3c:1a:2b", "3e1a:2bff"):
         assert secret not in whole
+
+
+def test_an_address_beside_a_word_of_versions_in_one_line_of_json_is_replaced() -> None:
+    env = {"HCCL_IF_IP": "172.16.5.9", "PYTHONPATH": "/opt/lib/python3.11/site-packages", "X": "version 8.2.0.1"}
+    packages = {"packages": {"opencv": {"version": "4.9.0.80"}}, "near": "172.16.5.9"}
+    out = cleaned({"ask env": json.dumps(env), "ask python": json.dumps(packages)})
+    assert "172.16.5.9" not in "".join(out.values())
+    assert "8.2.0.1" in out["ask env"] and "4.9.0.80" in out["ask python"]
+    assert json.loads(out["ask env"])["HCCL_IF_IP"] == json.loads(out["ask python"])["near"]
+
+
+def test_names_of_others_are_gone_and_stay_apart() -> None:
+    net = {
+        "interfaces": {"eth0": ["10.9.8.7"]},
+        "hosts": ["127.0.0.1 localhost", "10.9.8.7 gpu-07.corp.lan gpu-07", "10.9.8.6 gpu-08 gateway eth0 # old"],
+        "resolves": {"gpu-08": ["10.9.8.6"], "master01.acme.com": []},
+    }
+    out = cleaned({
+        "ask net": json.dumps(net),
+        "ask user": json.dumps({"user": "li", "groups": ["li", "secret-team", "docker", "HwHiAiUser"]}),
+        "look /dev/davinci0": json.dumps([{"path": "/dev/davinci0", "group": "secret-team"}]),
+        "run hccn_tool -i 0 -lldp -g": "System Name TLV\n\tBJ-LEAF-01\n",
+        "run hccn_tool -i 1 -lldp -g": "System Name TLV\n\tBJ-LEAF-02\n",
+        "run hccn_tool -i 0 -tls -g": "dev_id:0, [pub cert] info:\n         subject[/C=CN/O=Acme/CN=d.acme.com]\n",
+        "run dmesg": "default gateway 10.9.8.1; nfs: server nas.acme.com not responding; mail li.si@acme.com\n",
+        "file /proc/self/mountinfo": "37 35 0:51 / /x rw - cifs //f.acme.com/s username=svc_train,password=hunter22\n",
+    })  # fmt: skip
+    whole = "".join(out.values())
+    for word in ("gpu-0", "corp.lan", "acme", "Acme", "secret-team", "BJ-LEAF", "li.si", "svc_train", "hunter22"):
+        assert word not in whole, word
+    switches = {text for key, text in out.items() if "-lldp" in key}
+    assert len(switches) == 2 and "gateway" in out["run dmesg"] and "HwHiAiUser" in whole and '"docker"' in whole
+    assert '"eth0"' in out["ask net"]
+    group = json.loads(out["look /dev/davinci0"])[0]["group"]
+    assert group in json.loads(out["ask user"])["groups"]
+
+
+def test_a_line_made_to_be_slow_is_cleaned_quickly() -> None:
+    began = time.monotonic()
+    for text in ('["' + '\\"' * 200_000, "a." * 200_000, "x@" * 200_000, '{"a",' * 100_000):
+        cleaned({"file /x": text})
+    assert time.monotonic() - began < 5
 
 
 def test_accounts_of_the_driver_stay() -> None:
