@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import itertools
 import os
 import stat
 from collections.abc import Mapping, Sequence
@@ -157,8 +158,8 @@ def _ordered(fmt: str, edits: list[Edit]) -> list[Edit]:
     if fmt == "python":
         return sorted(edits, key=lambda e: -int(e.key.split(":", 1)[0]) if e.key[:1].isdigit() else 1)
     if fmt in ("yaml", "json"):
-        paths = sorted(parse_key(e.key) for e in edits if e.key)
-        for a, b in zip(paths, paths[1:], strict=False):
+        paths = sorted((parse_key(e.key) for e in edits if e.key), key=lambda path: tuple(map(str, path)))
+        for a, b in itertools.pairwise(paths):
             if b[: len(a)] == a:
                 raise Refused("conflict", key=format_key(b))
     return edits

@@ -129,7 +129,7 @@ def _names(node: ast.Assign | ast.AnnAssign) -> list[str]:
 
 
 def _arguments(places: Places, call: ast.Call) -> list[tuple[int, int]]:
-    return sorted(places.span(node) for node in [*call.args, *call.keywords])
+    return sorted([places.span(arg) for arg in call.args] + [places.span(keyword) for keyword in call.keywords])
 
 
 def _code_end(text: str, start: int, end: int) -> int:

@@ -160,7 +160,7 @@ def resolve(fmt: str, text: str, key: str, new: Any) -> Span:
     reader = {"yaml": yamlspans, "json": jsonspans, "shell": shellspans, "python": pyspans}.get(fmt)
     if reader is None:
         raise Refused("no_reader", name=fmt)
-    return reader.resolve(text, key, new)  # type: ignore[attr-defined, no-any-return]
+    return reader.resolve(text, key, new)  # type: ignore[no-any-return]
 
 
 class Source(str):

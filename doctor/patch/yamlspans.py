@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from doctor.patch.spans import REMOVED, Path, Refused, Source, Span, format_key, inserted_line, line_end, line_start
+
 from doctor.patch.spans import line_break, parse_key  # isort: skip
 from doctor.plan import yamltree
 from doctor.plan.schema import Trouble
@@ -166,10 +167,7 @@ def _entry(node: Node, part: str | int) -> tuple[Any, int, int, Node] | None:
 def resolve(text: str, key: str, new: Any) -> Span:
     """See ``doctor.patch.spans.resolve``."""
     path = parse_key(key)
-    if not text.removeprefix("\ufeff").strip() or not check_empty(text):
-        root = None
-    else:
-        root = read(text)
+    root = read(text) if text.removeprefix("\ufeff").strip() and check_empty(text) else None
     if root is None or (root.kind == "scalar" and not root.text and not root.style):
         if new is REMOVED:
             raise Refused("no_key", key=key)
