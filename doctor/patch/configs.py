@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from doctor import static
 from doctor.model import Finding, Verdict
 from doctor.patch import jsonspans, spans, yamlspans
 from doctor.patch import plan as planning
@@ -15,23 +16,12 @@ from doctor.plan import cel, detect, judge
 from doctor.plan.schema import Plan
 from doctor.rulebase import RuleBase, load
 
-MAX_FILES = 2000
-SKIPPED = frozenset((".git", "__pycache__", "node_modules", ".venv", "site-packages"))
-
 
 def files(paths: Sequence[str]) -> Iterator[str]:
-    """The files named, and those with a known ending below the folders named; folders behind links are not entered."""
-    count = 0
-    for path in paths:
-        if not os.path.isdir(path):
+    """The files named, and those below the folders named that may describe a run."""
+    for n, path in enumerate(static.files(paths)):
+        if isinstance(path, str) and n < static.FILES:
             yield path
-            continue
-        for folder, below, names in os.walk(path):
-            below[:] = sorted(name for name in below if name not in SKIPPED)
-            for name in sorted(names):
-                if spans.format_of(name) is not None and count < MAX_FILES:
-                    count += 1
-                    yield os.path.join(folder, name)
 
 
 def find(paths: Sequence[str], options: Options) -> Iterable[Found]:

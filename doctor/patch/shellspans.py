@@ -284,7 +284,8 @@ def resolve(text: str, key: str, new: Any) -> Span:
 def _remove(text: str, found: Assignment) -> Span:
     start, end = line_start(text, found.start), line_end(text, found.end)
     head, tail = text[start : found.start].strip(), text[found.end : end].split("#", 1)[0].strip()
-    if head in ("", "export") and not tail and not text[:start].rstrip("\r\n").endswith("\\"):
+    # inside "if" or a function the line may be the only one, and the script broken without it
+    if head in ("", "export") and not tail and not found.depth and not text[:start].rstrip("\r\n").endswith("\\"):
         return Span(start, end, "", "remove", (found.name,), REMOVED)
     if found.kind == "prefix":
         gap = len(text[found.end :]) - len(text[found.end :].lstrip(" \t"))
