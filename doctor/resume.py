@@ -141,9 +141,9 @@ def _log_paths(run: str) -> list[str]:
     """Where logs may be: everything of the run but its checkpoints, which may be terabytes."""
     out: list[str] = []
     for folder, below, names in os.walk(run):
-        below[:] = sorted(b for b in below if not _RANK.fullmatch(b) or "checkpoint" not in folder)
-        below[:] = [b for b in below if b not in ("checkpoint_network", "strategy", ".git") and
-                    not _ITERATION.fullmatch(b)]  # fmt: skip
+        inside = "checkpoint" in os.path.relpath(folder, run)
+        below[:] = sorted(b for b in below if not (inside and _RANK.fullmatch(b)) and not _ITERATION.fullmatch(b) and
+                          b not in ("checkpoint_network", "strategy", ".git"))  # fmt: skip
         for name in sorted(names):
             low = name.lower()
             if low.endswith((".log", ".txt", ".out", ".log.gz", ".err")) or ".log." in low:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -94,9 +95,9 @@ def parse(line: bytes, source: str, at: int) -> tuple[Step, int | None] | None:
             count = in_epoch
     if loss is None:
         return None
-    rate, scale = _RATE.search(line, found.end()), _SCALE.search(line, found.end())
+    rate, scale = _RATE.search(line), _SCALE.search(line)
     step = Step(count, epoch, in_epoch, loss, number(rate[1]) if rate else None, number(scale[1]) if scale else None,
-                _OVERFLOW.search(line, found.end()) is not None, source, at)  # fmt: skip
+                _OVERFLOW.search(line) is not None, source, at)  # fmt: skip
     return step, per_epoch
 
 
@@ -182,7 +183,7 @@ def _table(found: list[tuple[float, str, dict[int, Step]]], per_epoch: int | Non
     merged: dict[str, dict[int, Step]] = {}
     for _, name, own in sorted(found, key=lambda item: (item[0], item[1])):
         # the same log of a later attempt, in another folder, goes over the earlier one
-        merged.setdefault(os.path.basename(name), {}).update(own)
+        merged.setdefault(_stream(name), {}).update(own)
     table: dict[int, Step] = {}
     for own in merged.values():
         for n, step in own.items():
@@ -196,6 +197,13 @@ def _table(found: list[tuple[float, str, dict[int, Step]]], per_epoch: int | Non
             break
         bad = table[n]
     return Steps(table, per_epoch, len(found), read_count, last, bad)
+
+
+def _stream(name: str) -> str:
+    """What the logs of one rank have in common over attempts: ``rank_3/info.log``, ``worker_3.log``."""
+    folder, last = os.path.split(name)
+    parent = os.path.basename(folder)
+    return f"{parent}/{last}" if re.search(r"\d{1,6}$", parent) and not re.search(r"\d", last) else last
 
 
 def _tells_more(step: Step, other: Step) -> bool:

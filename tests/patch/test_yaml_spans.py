@@ -182,9 +182,9 @@ def test_what_cannot_stand_in_brackets_is_refused_there(tmp_path):
 
 @pytest.mark.parametrize(
     "value",
-    [1e-5, 3e-4, 1e16, 2.5, 0.0, -1e-30, float("inf"), 7, -1, True, False, None, "", "1e-5", "yes", "null", "a: b", "#x",
-     " x", "x ", "it's", '"', "中文", "a\nb", "\t", "~", "=", "<<", "0x10", "1_000", "2026-01-01", "12:30", "-", "- a",
-     "[", "{a}", "*a", "&a", "!t", "%", "@", "`", "a #b", "a, b", [1, "x, y", None], {"a": 1, "b c": [True]}],
+    [1e-5, 3e-4, 1e16, 2.5, 0.0, -1e-30, float("inf"), 7, -1, True, False, None, "", "1e-5", "yes", "null", "a: b",
+     "#x", " x", "x ", "it's", '"', "中文", "a\nb", "\t", "~", "=", "<<", "0x10", "1_000", "2026-01-01", "12:30", "-",
+     "- a", "[", "{a}", "*a", "&a", "!t", "%", "@", "`", "a #b", "a, b", [1, "x, y", None], {"a": 1, "b c": [True]}],
 )  # fmt: skip
 def test_a_spelled_value_is_read_back_as_itself(value):
     for text in (yamlspans.spell(value), yamlspans.spell(value, '"'), yamlspans.spell(value, "'")):
@@ -266,11 +266,9 @@ def test_three_hundred_edits_of_real_looking_configs_change_what_they_say_and_no
             new = random.choice(["7", "1.0e-5", "True", "'x y'", "[1, 2]", "abc", '"q"'])
         target = tmp_path / "c.yaml"
         target.write_bytes(data)
-        try:
-            made = plan.plan([Edit(str(target), format_key(path), "", new)], aliases=True).files[0]
-        except Refused as refused:
-            assert refused.code == "nothing", (source.name, path, refused)
+        if text[node.start : node.end] == new:
             continue
+        made = plan.plan([Edit(str(target), format_key(path), "", new)], aliases=True).files[0]
         done += 1
         (edit,) = made.changes
         assert made.after == data[: edit.start] + edit.new.encode() + data[edit.end :]
