@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from doctor import static
-from doctor.model import Finding, Verdict
-from doctor.patch import jsonspans, spans, yamlspans
+from doctor.model import Edit, Finding, Verdict
+from doctor.patch import jsonspans, pyspans, spans, yamlspans
 from doctor.patch import plan as planning
 from doctor.patch.propose import Found, Options
 from doctor.patch.spans import Refused, format_key
-from doctor.plan import cel, detect, judge
+from doctor.plan import cel, detect, judge, mindformers
 from doctor.plan.schema import Plan
 from doctor.rulebase import RuleBase, load
+
+PAIRS = {"plan.optimizer.beta1": ("betas", 0), "plan.optimizer.beta2": ("betas", 1)}
+"""Values that are items of a list: its key and their place."""
 
 
 def files(paths: Sequence[str]) -> Iterator[str]:
@@ -40,8 +44,11 @@ def find(paths: Sequence[str], options: Options) -> Iterable[Found]:
         before = _failing(findings)
         for finding in findings:
             if finding.verdict is Verdict.FAIL:
+                ready: dict[int, tuple[Edit, ...]] = {}
+                if "plan.file.text_numbers" in cel.names(base.when[finding.id]["if"]):
+                    ready[0] = _numbers(plan, path, text)
                 yield Found(finding, _Places(plan, path, text, finding), _Values(plan, finding),
-                            _Passes(path, base, finding, before))  # fmt: skip
+                            _Passes(path, base, finding, before), ready)  # fmt: skip
 
 
 def _failing(findings: Sequence[Finding]) -> frozenset[str]:
@@ -57,26 +64,41 @@ class _Places:
     def __call__(self, name: str) -> tuple[str, str] | None:
         if name.startswith("plan."):
             value = self.plan.values.get(name[5:])
-            if value is None or value.origin != "set" or not value.line or value.spots:
+            if value is None or value.origin != "set" or not value.line:
+                return self._home(name[5:])
+            if value.spots:
                 return None
-            return self._at(value.file or self.path, value.line, value.key)
+            spot = self._at(value.file or self.path, value.line, value.key)
+            pair = PAIRS.get(name)
+            if spot is None or pair is None or value.key.rsplit(".", maxsplit=1)[-1] != pair[0]:
+                return spot
+            return spot[0], f"{spot[1]}[{pair[1]}]"
         if name == str(self.finding.args.get("key")) and str(self.finding.args.get("line", "")).isdigit():
             found = self._at(str(self.finding.args.get("file") or self.path), int(self.finding.args["line"]), name)
             if found is not None:
                 return found
         return self.path, name
 
+    def _home(self, name: str) -> tuple[str, str] | None:
+        """Where a value that nobody wrote is to be written, of a MindFormers configuration."""
+        if self.plan.kind != "mindformers" or name in self.plan.blocked or spans.format_of(self.path) != "yaml":
+            return None
+        table = mindformers.PYNATIVE if self.plan.get("file.layout") == "pynative" else mindformers.PLACES
+        key = next((key for key, other in table.items() if other == name), None)
+        return None if key is None else (self.path, key)
+
     def _at(self, file: str, line: int, key: str) -> tuple[str, str] | None:
-        if os.path.realpath(file) == os.path.realpath(self.path):
-            text = self.text
-        else:
+        own = os.path.realpath(file) == os.path.realpath(self.path)
+        text = self.text
+        if not own:
+            # a file this one is based on, and others perhaps: this one says otherwise for itself
             try:
                 shot = planning.snapshot(file)
                 text = planning.decode(shot.data, shot.format)
             except Refused:
                 return None
         full = key_at(file, text, line, key)
-        return None if full is None else (file, full)
+        return None if full is None else (self.path, full)
 
 
 def key_at(file: str, text: str, line: int, key: str) -> str | None:
@@ -87,6 +109,8 @@ def key_at(file: str, text: str, line: int, key: str) -> str | None:
         root: Any = yamlspans.read(text)
     elif fmt == "json":
         root = jsonspans.read(text)
+    elif fmt == "python":
+        return _keyword_at(text, line, last)
     else:
         return last if fmt == "shell" and last.isidentifier() else None
     pending: list[tuple[spans.Path, Any]] = [] if root is None else [((), root)]
@@ -100,6 +124,42 @@ def key_at(file: str, text: str, line: int, key: str) -> str | None:
             pending.append((here, pair[-1]))
         pending += [((*path, n), item) for n, item in enumerate(node.items)]
     return format_key(found[0]) if len(found) == 1 else None
+
+
+def _keyword_at(text: str, line: int, name: str) -> str | None:
+    """The key of a keyword of a call, or of a constant of the module, by the line of its value."""
+    tree = pyspans.parse(text)
+    calls = [
+        f"{node.lineno}:{pyspans.dotted(node.func)}({name})"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and pyspans.dotted(node.func)
+        for keyword in node.keywords
+        if keyword.arg == name and keyword.value.lineno == line
+    ]
+    return calls[0] if len(calls) == 1 else None
+
+
+def _numbers(plan: Plan, path: str, text: str) -> tuple[Edit, ...]:
+    """The edits that make numbers of values the YAML reader takes for text (``1e-5``)."""
+    value = plan.values.get("file.text_numbers")
+    if value is None or spans.format_of(path) != "yaml":
+        return ()
+    out = []
+    tree = yamlspans.check(text, path).plain()
+    for name, (line, _) in zip(value.value, value.spots or ((value.line, ""),), strict=False):
+        key = key_at(path, text, line, name)
+        if key is None:
+            return ()
+        written: Any = tree
+        for part in spans.parse_key(key):
+            written = written[part]
+        try:
+            number = float(str(written).replace("_", ""))
+        except ValueError:
+            return ()
+        whole = number.is_integer() and "e" not in str(written).lower() and "." not in str(written)
+        out.append(Edit(path, key, "", yamlspans.spell(int(number) if whole else number)))
+    return tuple(out)
 
 
 class _Values:
@@ -121,9 +181,8 @@ class _Values:
             raise ValueError(str(error)) from None
         if isinstance(result, cel.Absent):
             raise ValueError(", ".join(sorted(result.names)))
-        if isinstance(result, float) and result.is_integer() and "." not in text and abs(result) < 1 << 53:
-            return int(result)
-        return result
+        # 1.0 - 0.9 is meant as 0.1
+        return float(f"{result:.12g}") if isinstance(result, float) else result
 
 
 class _Passes:
