@@ -56,10 +56,12 @@ def parser() -> argparse.ArgumentParser:
     diagnose.add_argument("--engine", choices=engines, default="", help=argparse.SUPPRESS)
     _common(diagnose)
 
-    from doctor import checkcli
+    from doctor import checkcli, fixcli
 
     checkcli.add_check(commands, _common)
     checkcli.add_record(commands, _common)
+    fixcli.add_fix(commands, _common)
+    fixcli.add_resume(commands, _common)
     from doctor import smokecli
 
     smokecli.add(commands, _common)
@@ -125,7 +127,7 @@ def run(argv: Sequence[str]) -> int:
     args.lang, args.no_color = lang, getattr(args, "no_color", False)
     command: Callable[[argparse.Namespace], int] = {
         None: _tui, "tui": _tui, "diagnose": _diagnose, "demo": _demo, "rules": _rules, "explain": _explain,
-        "schema": _schema, "check": _check, "record": _record, "smoke": _smoke,
+        "schema": _schema, "check": _check, "record": _record, "smoke": _smoke, "fix": _fix, "resume": _resume,
     }[args.command]  # fmt: skip
     try:
         return command(args)
@@ -300,6 +302,18 @@ def _smoke(args: argparse.Namespace) -> int:
     from doctor import smokecli
 
     return smokecli.run(args)
+
+
+def _fix(args: argparse.Namespace) -> int:
+    from doctor import fixcli
+
+    return fixcli.fix(args)
+
+
+def _resume(args: argparse.Namespace) -> int:
+    from doctor import fixcli
+
+    return fixcli.resume(args)
 
 
 def _explain(args: argparse.Namespace) -> int:

@@ -1,0 +1,205 @@
+"""The findings over training plans as a provider of fixes: each value is changed where the plan read it."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from doctor import static
+from doctor.model import Edit, Finding, Verdict
+from doctor.patch import jsonspans, pyspans, spans, yamlspans
+from doctor.patch import plan as planning
+from doctor.patch.propose import Found, Options
+from doctor.patch.spans import Refused, format_key
+from doctor.plan import cel, detect, judge, mindformers
+from doctor.plan.schema import Plan
+from doctor.rulebase import RuleBase, load
+
+PAIRS = {"plan.optimizer.beta1": ("betas", 0), "plan.optimizer.beta2": ("betas", 1)}
+"""Values that are items of a list: its key and their place."""
+
+
+def files(paths: Sequence[str]) -> Iterator[str]:
+    """The files named, and those below the folders named that may describe a run."""
+    for n, path in enumerate(static.files(paths)):
+        if isinstance(path, str) and n < static.FILES:
+            yield path
+
+
+def find(paths: Sequence[str], options: Options) -> Iterable[Found]:
+    """Failed conditions over every plan that can be read from the files."""
+    base = load(options.rules)
+    for path in files(paths):
+        try:
+            shot = planning.snapshot(path)
+            text = planning.decode(shot.data, shot.format).removeprefix("\ufeff")
+        except Refused:
+            continue
+        plan = detect.read(path, text)
+        if plan is None:
+            continue
+        findings = judge.judge(plan, base)
+        before = _failing(findings)
+        for finding in findings:
+            if finding.verdict is Verdict.FAIL:
+                ready: dict[int, tuple[Edit, ...]] = {}
+                if "plan.file.text_numbers" in cel.names(base.when[finding.id]["if"]):
+                    ready[0] = _numbers(plan, path, text)
+                yield Found(finding, _Places(plan, path, text, finding), _Values(plan, finding),
+                            _Passes(path, base, finding, before), ready)  # fmt: skip
+
+
+def _failing(findings: Sequence[Finding]) -> frozenset[str]:
+    return frozenset(f.id for f in findings if f.verdict is Verdict.FAIL and f.severity == "error")
+
+
+class _Places:
+    """Where a name of ``fix.set`` stands: ``plan.group.name`` where the plan has it from, else a key of the file."""
+
+    def __init__(self, plan: Plan, path: str, text: str, finding: Finding) -> None:
+        self.plan, self.path, self.text, self.finding = plan, path, text, finding
+
+    def __call__(self, name: str) -> tuple[str, str] | None:
+        if name.startswith("plan."):
+            value = self.plan.values.get(name[5:])
+            if value is None or value.origin != "set" or not value.line:
+                return self._home(name[5:])
+            if value.spots:
+                return None
+            spot = self._at(value.file or self.path, value.line, value.key)
+            pair = PAIRS.get(name)
+            if spot is None or pair is None or value.key.rsplit(".", maxsplit=1)[-1] != pair[0]:
+                return spot
+            return spot[0], f"{spot[1]}[{pair[1]}]"
+        if name == str(self.finding.args.get("key")) and str(self.finding.args.get("line", "")).isdigit():
+            found = self._at(str(self.finding.args.get("file") or self.path), int(self.finding.args["line"]), name)
+            if found is not None:
+                return found
+        return self.path, name
+
+    def _home(self, name: str) -> tuple[str, str] | None:
+        """Where a value that nobody wrote is to be written, of a MindFormers configuration."""
+        if self.plan.kind != "mindformers" or name in self.plan.blocked or spans.format_of(self.path) != "yaml":
+            return None
+        table = mindformers.PYNATIVE if self.plan.get("file.layout") == "pynative" else mindformers.PLACES
+        key = next((key for key, other in table.items() if other == name), None)
+        return None if key is None else (self.path, key)
+
+    def _at(self, file: str, line: int, key: str) -> tuple[str, str] | None:
+        own = os.path.realpath(file) == os.path.realpath(self.path)
+        text = self.text
+        if not own:
+            # a file this one is based on, and others perhaps: this one says otherwise for itself
+            try:
+                shot = planning.snapshot(file)
+                text = planning.decode(shot.data, shot.format)
+            except Refused:
+                return None
+        full = key_at(file, text, line, key)
+        return None if full is None else (self.path, full)
+
+
+def key_at(file: str, text: str, line: int, key: str) -> str | None:
+    """The whole key of the entry that stands on a line and whose last part is that of ``key``."""
+    last = str(key).rsplit(".", maxsplit=1)[-1]
+    fmt = spans.format_of(file)
+    if fmt == "yaml":
+        root: Any = yamlspans.read(text)
+    elif fmt == "json":
+        root = jsonspans.read(text)
+    elif fmt == "python":
+        return _keyword_at(text, line, last)
+    else:
+        return last if fmt == "shell" and last.isidentifier() else None
+    pending: list[tuple[spans.Path, Any]] = [] if root is None else [((), root)]
+    found: list[spans.Path] = []
+    while pending:
+        path, node = pending.pop()
+        for pair in node.pairs:
+            here = (*path, pair[0])
+            if str(pair[0]) == last and text.count("\n", 0, pair[1]) + 1 == line:
+                found.append(here)
+            pending.append((here, pair[-1]))
+        pending += [((*path, n), item) for n, item in enumerate(node.items)]
+    return format_key(found[0]) if len(found) == 1 else None
+
+
+def _keyword_at(text: str, line: int, name: str) -> str | None:
+    """The key of a keyword of a call, or of a constant of the module, by the line of its value."""
+    tree = pyspans.parse(text)
+    calls = [
+        f"{node.lineno}:{pyspans.dotted(node.func)}({name})"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and pyspans.dotted(node.func)
+        for keyword in node.keywords
+        if keyword.arg == name and keyword.value.lineno == line
+    ]
+    return calls[0] if len(calls) == 1 else None
+
+
+def _numbers(plan: Plan, path: str, text: str) -> tuple[Edit, ...]:
+    """The edits that make numbers of values the YAML reader takes for text (``1e-5``)."""
+    value = plan.values.get("file.text_numbers")
+    if value is None or spans.format_of(path) != "yaml":
+        return ()
+    out = []
+    tree = yamlspans.check(text, path).plain()
+    for name, (line, _) in zip(value.value, value.spots or ((value.line, ""),), strict=False):
+        key = key_at(path, text, line, name)
+        if key is None:
+            return ()
+        written: Any = tree
+        for part in spans.parse_key(key):
+            written = written[part]
+        try:
+            number = float(str(written).replace("_", ""))
+        except ValueError:
+            return ()
+        whole = number.is_integer() and "e" not in str(written).lower() and "." not in str(written)
+        out.append(Edit(path, key, "", yamlspans.spell(int(number) if whole else number)))
+    return tuple(out)
+
+
+class _Values:
+    """What an expression of a fix is worth with the values of the plan; text without names stays text."""
+
+    def __init__(self, plan: Plan, finding: Finding) -> None:
+        self.plan, self.finding = plan, finding
+
+    def __call__(self, text: str, names: Mapping[str, Any]) -> Any:
+        def lookup(name: str) -> Any:
+            if name in names:
+                return names[name]
+            value = self.plan.values.get(name[5:]) if name.startswith("plan.") else None
+            return cel.Absent(frozenset([name])) if value is None else value.value
+
+        try:
+            result = cel.evaluate(cel.parse(text), lookup)
+        except cel.CelError as error:
+            raise ValueError(str(error)) from None
+        if isinstance(result, cel.Absent):
+            raise ValueError(", ".join(sorted(result.names)))
+        # 1.0 - 0.9 is meant as 0.1
+        return float(f"{result:.12g}") if isinstance(result, float) else result
+
+
+class _Passes:
+    """Does the condition pass over other contents, and does no other one begin to fail?"""
+
+    def __init__(self, path: str, base: RuleBase, finding: Finding, before: frozenset[str]) -> None:
+        self.path, self.base, self.finding, self.before = path, base, finding, before
+
+    def __call__(self, contents: Mapping[str, bytes]) -> bool | None:
+        data = contents.get(self.path)
+        if data is None:
+            return None  # the value stands in a file this one is based on
+        plan = detect.read(self.path, data.decode("utf-8", "replace").removeprefix("\ufeff"))
+        if plan is None:
+            return False
+        findings = judge.judge(plan, self.base)
+        own = next((f for f in findings if f.id == self.finding.id), None)
+        if own is None or own.verdict is Verdict.FAIL or _failing(findings) - self.before:
+            return False
+        return own.verdict in (Verdict.PASS, Verdict.NOT_APPLICABLE) or None
