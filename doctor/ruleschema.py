@@ -378,6 +378,9 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
             say(f"$.{field}.zh", "no Chinese text")
     # two rules stand behind the examples: one that the engine itself concludes, and the draft
     judged_check = rule.match.check and rule.match.check.needs
+    for n, fix in enumerate(rule.fix if rule.match.when is not None else ()):
+        for text in lint_fix(fix):
+            say(f"$.fix[{n}]", text)
     if rule.match.log is not None or rule.match.when is not None or rule.match.smoke is not None or judged_check:
         if not rule.tests.hit:
             say("$.tests", "at least one hit example is needed")
@@ -412,6 +415,37 @@ def lint_when(when: str | WhenS) -> tuple[set[str], list[str]]:
             wrong.append(f"at: plan.{name} is not declared")
         known.add(name.rsplit(".", maxsplit=1)[-1])
     return known | set(spec.let), wrong
+
+
+def lint_fix(fix: FixS) -> list[str]:
+    """What is wrong with the settings of a fix of a condition: names that are not declared, expressions that cannot be
+    read. ``choice`` is the chosen value."""
+    from doctor.plan import cel
+    from doctor.plan.schema import FIELDS
+
+    wrong = []
+    sets = dict(fix.set)
+    texts = []
+    for choice in fix.choices:
+        if isinstance(choice, dict) and "each" in choice:
+            texts.append(str(choice["each"]))
+        elif isinstance(choice, dict):
+            own = choice["set"] if isinstance(choice.get("set"), dict) else choice
+            sets |= {f"{name} ": value for name, value in own.items() if name not in ("zh", "en")}
+    for name, value in sets.items():
+        name = name.strip()
+        if name.startswith("plan.") and name not in FIELDS:
+            wrong.append(f"set: {name} is not declared")
+        if isinstance(value, str):
+            texts.append(value)
+    for text in texts:
+        try:
+            for name in cel.names(cel.parse(text)):
+                if name != "choice" and name not in FIELDS:
+                    wrong.append(f"{text[:60]}: {name} is not declared")
+        except cel.CelError as error:
+            wrong.append(f"{text[:60]}: {error}")
+    return wrong
 
 
 def compile_when(when: str | WhenS) -> dict[str, Any]:
