@@ -70,7 +70,9 @@ class Journal:
         self._open()
         self.tidy()
         now = time.time()
-        name = time.strftime("%Y%m%d-%H%M%S-", time.localtime(now)) + secrets.token_hex(2)
+        stamp = time.strftime("%Y%m%d-%H%M%S-", time.localtime(now))
+        names = (stamp + secrets.token_hex(2) for _ in range(100))
+        name = next((n for n in names if not os.path.lexists(os.path.join(self.folder, n))), stamp + "0000")
         files = tuple(
             Changed(f.path, f.real, digest(f.before), digest(f.after), n,
                     tuple((e.key, e.old[:2000], e.new[:2000]) for e in f.changes))

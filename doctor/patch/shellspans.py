@@ -272,6 +272,8 @@ def resolve(text: str, key: str, new: Any) -> Span:
         raise Refused("several_places", key=key, lines=lines)
     if own:
         found = own[0]
+        if text[found.end : found.end + 1] == "(":
+            raise Refused("shell_array", key=key)
         if new is REMOVED:
             return _remove(text, found)
         old = text[found.value : found.end]

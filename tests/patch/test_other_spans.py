@@ -146,6 +146,7 @@ def test_a_script_without_exports_gets_one_behind_its_head(tmp_path):
         ("A=1\n", "A", "a b", "bad_value"),
         ("A=1\n", "A-B", "3", "bad_key"),
         ("A=1\n", "B", "", "no_key"),
+        ("A=(1 2)\n", "A", "3", "shell_array"),
         ("if true; then\n  export A=1\nfi\n", "A", "", "cannot_remove"),
     ],
 )
