@@ -65,6 +65,14 @@ def test_a_failing_log_beside_a_sick_card_keeps_both(tmp_path: Path, name: str) 
             "warning",
         ),
         ("(ms) [ma-user work]$pip list | grep mind\nmindformers  1.3.0\nmindspore    2.2.14\n", "VER526", "warning"),
+        ("Versions of relevant libraries:\n[pip3] torch==2.6.0\n[pip3] torch-npu==2.5.1\n", "VER529", "warning"),
+        (
+            "# packages in environment at /opt/conda/envs/ms:\n#\n# Name       Version       Build\n"
+            "_libgcc_mutex      0.1          main\nmindspore       2.7.1      pypi_0\n"
+            "numpy                     2.1.3                    pypi_0\n",
+            "VER520",
+            "warning",
+        ),
         ('# cat hccl.json\n{"status":"initializing"}\n', "HCCL503", "warning"),
         (
             "root@5f1c2:/# df -h\nFilesystem      Size  Used Avail Use% Mounted on\noverlay   457G  128G  307G  30% /\n"

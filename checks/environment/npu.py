@@ -201,8 +201,10 @@ def count(
     inside = isinstance(container, Fact) and container.value.get("inside")
     gaps = [] if inside or (isinstance(smi, Fact) and smi.value["unreadable"]) else _gaps(chips)
     if gaps:
-        return fail({"shown": len(chips), "missing": ", ".join(gaps)}, table.evidence, severity="warning",
-                    confidence="guess")  # fmt: skip
+        # a paste may end before the last rows, and who was given six cards sees 0 to 5
+        at_the_end = all(g.isdigit() and int(g) > max(chip["npu"] for chip in chips) for g in gaps)
+        return fail({"shown": len(chips), "missing": ", ".join(gaps)}, table.evidence,
+                    severity="advice" if at_the_end else "warning", confidence="guess")  # fmt: skip
     return passed({"shown": len(chips)}, table.evidence)
 
 

@@ -21,6 +21,8 @@ _CONDA = re.compile(r"(?m)^# packages in environment at (\S+):")
 _PROMPT = re.compile(r"(?m)^.{0,120}?[$#>]?\s*(?:python3?\S* -m )?pip3? (list|freeze)\b")
 _ROW = re.compile(r"([A-Za-z][\w.-]{0,60})\s+(\d[\w.+!-]{0,40})(?:\s+\S+){0,3}")
 _PIN = re.compile(r"([A-Za-z][\w.-]{0,60})==(\d[\w.+!-]{0,40})")
+_REPORTED = re.compile(r"(?m)^\[(?:pip3?|conda)\] {1,4}\w[\w.-]{0,60}(?:==| {1,40})\d[\w.+!-]{0,40}")
+"""A line of the environment report that torch, vLLM and others ask for."""
 _PYTHON = re.compile(r"(?m)^(?:Python |python[ ]{2,})(3\.\d{1,2}\.\d{1,2})\b")
 _BARE = 8
 """Pins without any command above them that are taken for the output of pip freeze."""
@@ -35,6 +37,9 @@ def packages(text: str) -> dict[str, str]:
     elif prompt := _PROMPT.search(text):
         # rows cut out by a pipe into grep have no head
         return _named(text[prompt.end() : 1 << 20].splitlines()[:20000], _ROW if prompt[1] == "list" else _PIN)
+    elif _REPORTED.search(text):
+        bare = [line.partition("] ")[2] for line in lines if line.startswith(("[pip", "[conda] "))]
+        return _named(bare, _ROW) | _named(bare, _PIN)
     elif _is_freeze(lines):
         row = _PIN
     else:
@@ -62,7 +67,7 @@ def _is_freeze(lines: list[str]) -> bool:
 def from_text(text: str) -> dict[str, str | Raw]:
     """Key → answer of every question the text answers; {} for a text that lists no versions."""
     found: dict[str, str | Raw] = {}
-    if "==" in text or "ersion" in text or "ython" in text or "pip" in text:
+    if "==" in text or "ersion" in text or "ython" in text or "pip" in text or "conda" in text:
         python = _python(text)
         if python is not None:
             found["ask python"] = python

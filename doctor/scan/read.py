@@ -251,7 +251,8 @@ def _unwrapped(text: str) -> str:
             out.append("")
         else:
             out.append(line)
-        if len(line) < width:
+        # rows and rules of a table are all of one width
+        if len(line) < width or line[-1] in "|+":
             start = -1
         elif start < 0:
             start = number

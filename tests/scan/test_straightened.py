@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import html
 import json
+from pathlib import Path
 
 import pytest
 
 from doctor.engine import diagnose
 from doctor.scan.read import straightened
+
+SAMPLES = Path(__file__).resolve().parents[2] / "fixtures" / "hosts" / "samples"
 
 LOG = """\
 [WARNING] DEVICE(4121,ffff8,python):2025-03-04-10:11:12.345.678 [mindspore/ccsrc/a.cc:12] Run] slow start
@@ -88,3 +91,13 @@ def test_lines_glued_behind_a_quiet_record_are_not_healthy() -> None:
 def test_what_names_a_code_does_not_report_it(text: str) -> None:
     assert diagnose([], paste=text.encode()).verdict != "error"
     assert first("E29999: Inner error, error code 507015, aicore exception")[0]
+
+
+def test_rows_of_a_table_stay_rows(tmp_path: Path) -> None:
+    path = SAMPLES / "npu-smi_info__910B3__24.1.0__alarm-npu3.txt"
+    stamped = "".join(f"2025-06-01 10:00:00 {line}\n" for line in path.read_text().splitlines())
+    (tmp_path / "watch.log").write_text(stamped)
+    report = diagnose([str(tmp_path / "watch.log")])
+    assert [d.rule for d in report.diagnoses] == ["NPU036"]
+    line = report.diagnoses[0].evidence[0].line
+    assert "Alarm" in stamped.splitlines()[line - 1]
