@@ -38,8 +38,10 @@ def add_check(commands: Any, common: Any) -> None:
     check.add_argument("--only", action="append", default=[], metavar="WHAT",
                        help="env, npu, hccl, model, a family or ids, also globs; commas or repeated")  # fmt: skip
     check.add_argument("--skip", action="append", default=[], metavar="WHAT", help="the same, left out")
-    check.add_argument("--all", action="store_true", help="every check on a line of its own")
-    check.add_argument("--strict", action="store_true", help="what could not be told counts as a finding")
+    check.add_argument(
+        "--all", action="store_true", help="every check on a line of its own, all advice and drawings in full"
+    )
+    check.add_argument("--strict", action="store_true", help="what could not be checked counts as a finding")
     check.add_argument(
         "--fix-env", metavar="FILE", help="write the proposed environment settings as a script to source"
     )

@@ -225,8 +225,26 @@ def finding_of(spec: Spec, answer: Answer) -> Finding:
     confidence = answer.confidence or spec.rule.confidence
     return Finding(
         spec.rule.id, answer.verdict, args, answer.evidence, answer.place, severity, confidence, spec.rule.topic,
-        spec.rule.role, ranking.fill_both(named, args), why=reason(answer.why, answer.how, args),
+        spec.rule.role, worded(named, args, spec.whole), why=reason(answer.why, answer.how, args),
     )  # fmt: skip
+
+
+def worded(both: Mapping[str, str], args: Mapping[str, str], whole: Mapping[str, Any]) -> Text:
+    """A text of a rule, filled in every language. Values of which the rule has ``words`` are said in these: a check
+    answers with a code, a reader gets a word."""
+    words: Mapping[str, Mapping[str, str]] = whole.get("words") or {}
+    out = {}
+    for lang, text in both.items():
+        said = {name: _said(value, words, lang) for name, value in args.items()} if words else dict(args)
+        out[lang] = ranking.fill(text, said)
+    return out
+
+
+def _said(value: str, words: Mapping[str, Mapping[str, str]], lang: str) -> str:
+    parts = [value] if value in words else value.split(", ")
+    if not any(part in words for part in parts):
+        return value
+    return ("、" if lang == "zh" else ", ").join(words[part][lang] if part in words else part for part in parts)
 
 
 def plain_text(value: Any) -> str:
@@ -249,7 +267,7 @@ def reason(why: str, how: str, args: dict[str, str]) -> Text:
         if how:
             parts.append(table.get(f"how.{how}", how))
         joined = "；".join(parts) if lang == "zh" else "; ".join(parts)
-        out[lang] = ranking.fill(joined, args)
+        out[lang] = ranking.fill(joined, {name: table.get(f"word.{value}", value) for name, value in args.items()})
     return out
 
 
@@ -323,13 +341,13 @@ def _diagnosis(
         note = {lang: _also(lang, [t.get(lang, "") for t in others]) for lang in LANGUAGES}
     fixes = tuple(
         Fix(f"{rule_id}-{n + 1}", f["applicability"],
-            ranking.fill_both({"zh": f["zh"], "en": f["en"]}, lead.args), (), tuple(map(str, f["choices"])))
+            worded({"zh": f["zh"], "en": f["en"]}, lead.args, whole), (), tuple(map(str, f["choices"])))
         for n, f in enumerate(whole["fix"])
     )  # fmt: skip
     place = lead.place if len(own) == 1 else NOWHERE
     return Diagnosis(
-        rule_id, lead.topic, lead.severity, lead.confidence, lead.title, ranking.fill_both(whole["cause"], lead.args),
-        ranking.fill_both(whole["next"], lead.args), place, (), tuple(evidence.values())[:SHOWN_EVIDENCE], own[0],
+        rule_id, lead.topic, lead.severity, lead.confidence, lead.title, worded(whole["cause"], lead.args, whole),
+        worded(whole["next"], lead.args, whole), place, (), tuple(evidence.values())[:SHOWN_EVIDENCE], own[0],
         tuple(n for n in members if n not in own), fixes, len(own), note,
     )  # fmt: skip
 

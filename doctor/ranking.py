@@ -414,6 +414,7 @@ def _diagnosis(
 _FIELD = lazy(r"\{([a-z_][a-z0-9_]*)(\??)\}")
 
 
+_PIECE = lazy(r"\[\[([^\[\]]{0,400})\]\]")
 _EMPTY = lazy(r" ?[(（\[][ ,，:：=]{0,4}[)）\]]")
 _BLANKS = lazy(r"(?<=\S) {2,}")
 _LOOSE = lazy(r" ([,.;:，。；：])(?=\s|$)")
@@ -426,7 +427,14 @@ def fill(template: str, args: dict[str, str]) -> str:
     'rank 3 of '
     >>> fill("device {device?} ({why?}) failed", {})
     'device failed'
+
+    A piece in double square brackets is left out whole if a value of its own is absent or empty:
+
+    >>> fill("not OK[[; fault codes: {codes?}]]", {})
+    'not OK'
     """
+    if "[[" in template:
+        template = _PIECE.sub(lambda piece: "" if _lacks(piece[1], args) else piece[1], template)
 
     def one(found: re.Match[str]) -> str:
         value = args.get(found[1])
@@ -442,6 +450,11 @@ def fill(template: str, args: dict[str, str]) -> str:
         filled = _BLANKS.sub(" ", filled)
         filled = _LOOSE.sub(r"\1", filled)
     return filled
+
+
+def _lacks(piece: str, args: dict[str, str]) -> bool:
+    """Whether a value that a piece of a text is about is absent."""
+    return any(not args.get(name) for name, _ in _FIELD.findall(piece))
 
 
 def fill_both(texts: dict[str, str], args: dict[str, str]) -> Text:

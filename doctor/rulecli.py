@@ -12,6 +12,7 @@ from typing import Any
 
 from doctor.i18n import pick, tr
 from doctor.render.safe import printable, width
+from doctor.render.text import steps
 from doctor.rulebase import RuleBase, load
 
 LABELS = {"zh": 12, "en": 22}
@@ -189,7 +190,7 @@ def _row(lang: str, label: str, text: str) -> str:
 
 def rule_text(base: RuleBase, whole: dict[str, Any], lang: str) -> str:
     """The page of a rule for people."""
-    out = [f"{whole['id']}  {pick(whole['title'], lang)}\n"]
+    out = [f"{whole['id']}  {named(pick(whole['title'], lang))}\n"]
     topic = base.topics.get(whole["topic"], {})
     out.append(_row(lang, tr(lang, "topic"), f"{whole['topic']}  {pick(topic, lang)}"))
     out.append(_row(lang, tr(lang, "strength"), "  ".join([
@@ -202,10 +203,10 @@ def rule_text(base: RuleBase, whole: dict[str, Any], lang: str) -> str:
     if condition:
         text = condition if isinstance(condition, str) else condition["if"]
         out.append(_row(lang, tr(lang, "condition"), text))
-    out.append(_row(lang, tr(lang, "cause"), _lines(pick(whole["cause"], lang))))
-    out.append(_row(lang, tr(lang, "next"), _lines(pick(whole["next"], lang))))
+    out.append(_row(lang, tr(lang, "cause"), _lines(named(pick(whole["cause"], lang)))))
+    out.append(_row(lang, tr(lang, "next"), _lines("\n".join(steps(named(pick(whole["next"], lang)))))))
     for fix in whole["fix"]:
-        out.append(_row(lang, tr(lang, "fix"), f"[{fix['applicability']}] {fix[lang]}"))
+        out.append(_row(lang, tr(lang, "fix"), f"[{fix['applicability']}] {named(fix[lang])}"))
     for entry in whole["explains"]:
         out.append(_row(lang, tr(lang, "explains"), f"{entry['id'] or entry['topic']}"))
     for source in whole["provenance"]:
@@ -220,6 +221,11 @@ def rule_text(base: RuleBase, whole: dict[str, Any], lang: str) -> str:
             if text:
                 out.append(_row(lang, tr(lang, label), _lines(text)))
     return "".join(out)
+
+
+def named(text: str) -> str:
+    """A text of a rule as it stands, a placeholder as ‹name›: what a finding fills in."""
+    return re.sub(r"\{([a-z_][a-z0-9_]*)\??\}", r"‹\1›", text.replace("[[", "").replace("]]", ""))
 
 
 def _lines(text: str) -> str:

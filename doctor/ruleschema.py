@@ -194,6 +194,7 @@ class RuleS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fix: list[FixS] = []
     explains: list[ExplainsS] = []
     seeds: list[str] = []
+    words: dict[str, Both] = {}
     note: str = ""
 
     @property

@@ -52,7 +52,7 @@ _URL = re.compile(r"(https?://[^\s)>\]]*[^\s)>\].,;:])")
 
 def md(text: str) -> str:
     """Plain text as Markdown that shows just that; a placeholder ``{rank?}`` becomes ‹rank›."""
-    text = _FIELD.sub(r"‹\1›", re.sub(r"\s+", " ", text))
+    text = _FIELD.sub(r"‹\1›", re.sub(r"\s+", " ", text.replace("[[", "").replace("]]", "")))
     return _SPECIAL.sub(lambda found: "\\" + found[0], text)
 
 

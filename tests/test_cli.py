@@ -650,10 +650,12 @@ def test_a_bad_id_for_a_new_rule_is_2(cli, rules, rule_id):
 
 
 def test_a_rule_is_explained(cli, base):
+    from doctor.rulecli import named
+
     rule = base.ids[0]
     for lang in ("zh", "en"):
         ran = cli("explain", rule.lower(), "--lang", lang)
-        assert ran.code == 0 and ran.out.startswith(rule) and base.whole(rule)["title"][lang] in ran.out
+        assert ran.code == 0 and ran.out.splitlines()[0] == f"{rule}  {named(base.whole(rule)['title'][lang])}"
     assert json.loads(cli("explain", rule, "--format", "json").out)["id"] == rule
 
 

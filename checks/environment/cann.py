@@ -166,7 +166,7 @@ def te_stale(python: Fact, cann: Fact) -> Answer:
         return not_applicable("cann_not_in_use")
     real = str(te.get("real") or te.get("dir") or "")
     version = str(te.get("version") or "")
-    args = {"path": te.get("dir") or real, "cann": use["version"], "version": version or "?"}
+    args = {"path": te.get("dir") or real, "cann": use["version"], "version": version}
     seen = Evidence("doctor:python", 0, f"te: {args['path']}")
     if any(real.startswith(root + "/") for root in cann.value["mixed"] if root != use["root"]):
         return not_applicable("said_by", id="VER515")

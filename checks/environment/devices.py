@@ -82,9 +82,9 @@ def driver_installed(files: Fact, pci: Fact | Unknown, nodes: Fact | Unknown, co
         return fail({"state": "absent", "count": field(pci, "count") or "?"}, seen, field_evidence(pci))
     status = (info or {}).get("Driver_Install_Status")
     if info is not None and status is not None and status != "complete":
-        return fail({"state": status, "count": ""}, seen, severity="warning")
+        return fail({"state": status, "status": status}, seen, severity="warning")
     if info is not None and status is None and "Driver_Install_Mode" in info:
-        return fail({"state": "?", "count": ""}, seen, severity="warning", confidence="guess")
+        return fail({"state": "?", "status": "-"}, seen, severity="warning", confidence="guess")
     return passed({"root": files.value["root"]}, seen)
 
 

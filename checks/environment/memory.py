@@ -88,12 +88,12 @@ def cgroup_limits(memory: Fact, cpu: Fact | Unknown) -> list[Answer] | Answer:
     found = []
     if limit is not None and used is not None and total and limit < total and used > 0.9 * limit:
         seen = Evidence("/sys/fs/cgroup", 0, f"memory limit {size(limit)}, used {size(used)}")
-        args = {"what": "memory", "limit": size(limit), "used": size(used)}
+        args = {"what": "memory", "limit": size(limit), "used": size(used), "held": size(used)}
         found.append(fail(args, seen))
     quota, allowed = field(cpu, "quota"), len(field(cpu, "allowed") or []) or field(cpu, "count")
     if quota is not None and allowed and quota < allowed / 2:
         seen = Evidence("/sys/fs/cgroup", 0, f"CPU quota {quota:g}, {allowed} CPUs seen")
-        args = {"what": "CPU", "limit": f"{quota:g}", "used": str(allowed)}
+        args = {"what": "CPU", "limit": f"{quota:g}", "used": str(allowed), "seen": str(allowed)}
         found.append(fail(args, seen, severity="advice"))
     args = {"limit": size(limit) if limit is not None else "-", "quota": f"{quota:g}" if quota is not None else "-"}
     return found or passed(args, memory.evidence)

@@ -30,7 +30,11 @@ def place(item: Mapping[str, Any]) -> Place:
 def who(item: Mapping[str, Any]) -> dict[str, Any]:
     """The name of the chip for texts, nothing where an output does not say whose it is."""
     name = item.get("label")
-    return {"device": name} if name and name != "?" else {}
+    npu, chip = item.get("npu"), item.get("chip")
+    # what a command takes after -i and -c; the placeholder of the manual where it is not known
+    ids = {"npu": "<NPU ID>" if npu is None else npu, "chip": 0 if chip is None and npu is not None else chip}
+    ids["chip"] = "<Chip ID>" if ids["chip"] is None else ids["chip"]
+    return {"device": name, **ids} if name and name != "?" else ids
 
 
 def without(fact: Unknown) -> Answer:
@@ -278,7 +282,7 @@ def fault_codes(codes: Fact) -> Answer | list[Answer]:
         for code in row["codes"]:
             kind = CLASS_OF.get(code["code"], "")
             found.append(fail(
-                {"code": code["code"], **who(row), **({"class": kind} if kind else {}),
+                {"code": code["code"], **who(row), "class": kind or "unlisted",
                  **({"text": code["text"]} if code["text"] else {})},
                 seen(row, "seen_codes"), seen(row), place=place(row), severity=SEVERITY[kind],
                 confidence="certain" if kind else "likely",

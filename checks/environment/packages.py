@@ -22,7 +22,8 @@ def _packages(python: Fact) -> Mapping[str, Mapping[str, Any]]:
 
 def _said(python: Fact, name: str) -> Evidence:
     package = _packages(python).get(name, {})
-    return Evidence("doctor:python", 0, f"{name} {package.get('version', '')} ({package.get('where', '')})")
+    where = package.get("where", "")
+    return Evidence("doctor:python", 0, f"{name} {package.get('version', '')}" + (f" ({where})" if where else ""))
 
 
 def cpu_wheel_only(mindspore: Fact, chain: Fact | Unknown) -> Answer:
@@ -86,7 +87,7 @@ def mindspore_absent(python: Fact, chain: Fact | Unknown) -> Answer:
     if python.value.get("pasted"):
         return unknown("not_recorded")
     npu = chain.value["npu"] if isinstance(chain, Fact) else False
-    proposed = plan(chain) if isinstance(chain, Fact) else {"plan": "-"}
+    proposed = plan(chain) if isinstance(chain, Fact) else {}
     return fail({**args, **proposed}, python.evidence, severity=None if npu else "advice")
 
 

@@ -19,6 +19,10 @@ _SEVERITY = {SOFT: "advice", UNSURE: "advice", WARN: "warning", ERROR: "error"}
 _CONFIDENCE = {"official": "likely", "derived": "likely", "unverified": "guess", "": "guess"}
 
 
+_NPU_PARTS = frozenset(("driver", "firmware", "chip"))
+"""Parts that a machine without an NPU has not."""
+
+
 def links(chain: Fact, *ids: str) -> list[Mapping[str, Any]]:
     """The links of these ids that the chain has."""
     return [link for link in chain.value["links"] if link["id"] in ids]
@@ -34,13 +38,22 @@ def plan(chain: Fact) -> dict[str, str]:
 
     Each is a value of its own, for texts cut long values.
     """
-    lines = chain.value.get("plan") or ["-"]
-    out = {"plan": lines[0]}
-    out.update((f"other{n}", f"| {line}") for n, line in enumerate(lines[1:], 1))
     proposals = chain.value.get("proposals") or ()
+    lines = [", ".join(map(_change, proposal["changes"])) for proposal in proposals]
+    out = {"plan": lines[0]} if lines else {}
+    out.update((f"other{n}", line) for n, line in enumerate(lines[1:], 1))
     steps = proposals[0]["commands"] if proposals else ()
     out.update((f"step{n}", step if n == len(steps) else f"{step};") for n, step in enumerate(steps, 1))
     return out
+
+
+_CALLED = {"cann": "CANN", "mindspore": "MindSpore", "driver": "HDK", "python": "Python"}
+"""Names in proposals that are the same in every language: driver and firmware of one release are an HDK."""
+
+
+def _change(change: Mapping[str, Any]) -> str:
+    name = _CALLED.get(change["what"], change["what"])
+    return f"{name} {change['from']} -> {change['to']}" if change["from"] else f"{name} {change['to']}"
 
 
 def told(chain: Fact, link: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,6 +76,8 @@ def absent(chain: Fact, *parts: str) -> Answer:
     if gone:
         return not_applicable("part_absent", what=gone)
     dark = next((p for p in parts if not have.get(p)), None)
+    if dark in _NPU_PARTS and chain.value["npu"] is False and not any(have.get(p) for p in parts if p in _NPU_PARTS):
+        return not_applicable("no_npu")
     if dark:
         return unknown("part_unknown", what=dark)
     return unknown("table_silent", what=" - ".join(f"{p} {have[p]}" for p in parts))
@@ -76,6 +91,9 @@ def _one(chain: Fact, name: str, parts: tuple[str, ...], *answers: str, confiden
     link = found[0]
     if link["level"] is None:
         have = dict(zip(link["ends"], link["have"], strict=True))
+        npu_parts = _NPU_PARTS.intersection(have)
+        if chain.value["npu"] is False and npu_parts and not any(have[part] for part in npu_parts):
+            return not_applicable("no_npu")
         dark = next((p for p in link["ends"] if not have[p]), None)
         pair = " - ".join(f"{p} {v}" for p, v in have.items())
         return unknown("part_unknown", what=dark) if dark else unknown("table_silent", what=pair)

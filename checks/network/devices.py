@@ -50,14 +50,27 @@ def visible(value: str, present: int | None) -> tuple[list[int], str]:
     return taken, rest
 
 
+def _better(value: str, present: int | None) -> str:
+    """The ids that were most likely meant, ascending; an example where that cannot be told.
+
+    >>> _better("3, 1,2", 8)
+    '1,2,3'
+    """
+    parts = [part.strip() for part in value.split(",")]
+    ids = sorted({int(part) for part in parts if _ID.fullmatch(part)})
+    sound = ids and len(ids) == len(parts) and (present is None or ids[-1] < present)
+    return ",".join(map(str, ids)) if sound else ",".join(map(str, range(min(present or 8, 16))))
+
+
 def device_variables(launch: Fact, table: Maybe, nodes: Maybe) -> Answer | list[Answer]:
     """The variables are written as their readers take them, and the ids exist on this host."""
     env = launch.value["env"]
     present = chip_count(table) or len(device_nodes(nodes)) or None
+    better = _better(env["ASCEND_RT_VISIBLE_DEVICES"].value if "ASCEND_RT_VISIBLE_DEVICES" in env else "", present)
     found: list[Answer] = []
 
     def say(setting: Any, name: str, problem: str, severity: str | None = None) -> None:
-        args = {"name": name, "value": setting.value[:80] or '""', "problem": problem}
+        args = {"name": name, "value": setting.value[:80] or '""', "problem": problem, "better": better}
         found.append(fail(args, Evidence(setting.source, setting.line, setting.text), severity=severity))
 
     for name, setting in env.items():

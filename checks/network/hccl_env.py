@@ -221,7 +221,7 @@ def whitelist_usable(env: Fact, whitelist: Maybe) -> Answer:
         return passed({"value": of(env, "HCCL_WHITELIST_DISABLE") or "1"})
     switch = seen(env.value["set"]["HCCL_WHITELIST_DISABLE"])
     if not of(env, "HCCL_WHITELIST_FILE"):
-        return fail({"path": "-", "state": "HCCL_WHITELIST_FILE ✗"}, switch)
+        return fail({"path": "-", "state": "unset"}, switch)
     if not isinstance(whitelist, Fact):
         return unknown("not_recorded", "record_whitelist", what=of(env, "HCCL_WHITELIST_FILE"))
     found = whitelist.value

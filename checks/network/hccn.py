@@ -39,6 +39,16 @@ def span(devices: Iterable[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
 
 
+def named(devices: Iterable[int]) -> dict[str, str]:
+    """The devices for texts: all of them, and ``n``, the first, to be asked by a command.
+
+    >>> named([4, 5])
+    {'device': '4-5', 'n': '4'}
+    """
+    found = sorted(devices)
+    return {"device": span(found), "n": str(found[0]) if found else "N"}
+
+
 def place(devices: Iterable[int]) -> Place:
     """The device if it is one."""
     found = list(devices)
@@ -161,7 +171,7 @@ def addresses(
     if not none:
         return passed({"count": len(have)}, ip.evidence if isinstance(ip, Fact) else None)
     severity = "advice" if _superpod(pci) else level(settings, tool=tool)
-    args = {"device": span(none), "count": len(none), "have": len(have), "source": source}
+    args = {**named(none), "count": len(none), "have": len(have), "source": source}
     sources = Evidence(source, 0, "") if source.startswith("/") else Evidence(f"hccn_tool -i {none[0]} -ip -g", 0, "")
     return fail(args, sources, place=place(none), severity=severity)
 
@@ -180,7 +190,7 @@ def unique_addresses(ip: Fact | Unknown, conf: Fact | Unknown, settings: Fact | 
     for address, devices in found.items():
         if len(devices) > 1:
             seen = [live[d].seen if d in live else _line(conf, "address", d) for d in devices[:SHOWN]]
-            args = {"device": span(devices), "address": address}
+            args = {**named(devices), "address": address}
             answers.append(fail(args, *seen, severity=level(settings, otherwise="warning")))
     return answers or passed({"count": len(found)})
 
@@ -202,7 +212,7 @@ def conf_as_live(conf: Fact, ip: Fact, settings: Fact | Unknown) -> Answer:
     first = odd[0]
     one = live[first]
     args = {
-        "device": span(odd),
+        **named(odd),
         "live": f"{one.address}/{one.netmask}" if one else "-",
         "written": f"{written.get(first, '-')}/{masks.get(first, '-')}" if first in written else "-",
     }
@@ -234,7 +244,7 @@ def gateway_reachable(
     if odd:
         first = odd[0]
         args = {
-            "device": span(odd),
+            **named(odd),
             "gateway": gateways[first][0],
             "address": nets[first][0],
             "netmask": nets[first][1],
@@ -272,7 +282,7 @@ def way_to_peers(table: Fact, gateway: Fact | Unknown, ip: Fact | Unknown, conf:
             odd[device] = row.device_ip
     if odd:
         first = min(odd)
-        args = {"device": span(odd), "address": "/".join(nets[first]), "peer": odd[first]}
+        args = {**named(odd), "address": "/".join(nets[first]), "peer": odd[first]}
         seen = Evidence(f"hccn_tool -i {first} -gateway -g", 0, "")
         return fail(args, _line(conf, "address", first) or seen, table.evidence, place=place(odd))
     return passed({"count": judged}) if judged else not_applicable("single_node")
@@ -304,7 +314,7 @@ def tls_equal(tls: Fact) -> Answer:
         return passed({"switch": found[0][0], "count": len(found[0][1])} if found else {}, tls.evidence)
     odd = found[-1][1]
     every = values(tls)
-    args = {"device": span(odd), "switch": found[-1][0], "rest": span(found[0][1]), "rest_switch": found[0][0]}
+    args = {**named(odd), "switch": found[-1][0], "rest": span(found[0][1]), "rest_switch": found[0][0]}
     return fail(args, *(every[d].seen for d in (odd[0], found[0][1][0])), place=place(odd))
 
 
@@ -323,7 +333,7 @@ def certificates(tls: Fact) -> Answer | list[Answer]:
             on = any(one.switch for _, one, _ in late)
             devices = sorted({device for device, _, _ in late})
             severity = ("error" if status == 2 else "warning") if on else "advice"
-            args = {"device": span(devices), "state": word, "name": late[0][2].name, "end": late[0][2].end}
+            args = {**named(devices), "state": word, "name": late[0][2].name, "end": late[0][2].end}
             lines = [certificate.seen for _, _, certificate in late[:SHOWN]]
             answers.append(fail(args, *lines, place=place(devices), severity=severity))
     if answers:
@@ -340,7 +350,7 @@ def mtu_equal(mtu: Fact, settings: Fact | Unknown) -> Answer:
     if len(found) < 2:
         return passed({"mtu": found[0][0]} if found else {}, mtu.evidence)
     odd = found[-1][1]
-    args = {"device": span(odd), "mtu": found[-1][0], "rest": span(found[0][1]), "rest_mtu": found[0][0]}
+    args = {**named(odd), "mtu": found[-1][0], "rest": span(found[0][1]), "rest_mtu": found[0][0]}
     lines = (every[d].seen for d in (odd[0], found[0][1][0]))
     return fail(args, *lines, place=place(odd), severity=level(settings, "warning"))
 
@@ -364,7 +374,7 @@ def detection(
     for state, devices in groups_of({d: one.state for d, one in every.items() if one.state not in ("success", "")}):
         quiet = state in ("init", "detect_ip_set", "unknown")
         target = next((targets[d].value for d in devices if targets.get(d) and targets[d].value not in UNSET), "")
-        args = {"device": span(devices), "state": every[devices[0]].said, "address": target or "-"}
+        args = {**named(devices), "state": every[devices[0]].said, "address": target or "-"}
         seen = [every[d].seen for d in devices[:SHOWN]]
         severity = "advice" if quiet else level(settings, tool=tool)
         answers.append(fail(args, *seen, place=place(devices), severity=severity))
@@ -382,7 +392,7 @@ def no_left_over(process: Fact, processes: Fact | Unknown) -> Answer:
     if not held or job:
         return passed({"count": len(every)}, process.evidence)
     severity = "advice" if job is None else "warning"
-    return fail({"device": span(held)}, *(every[d].seen for d in held[:SHOWN]), place=place(held), severity=severity)
+    return fail({**named(held)}, *(every[d].seen for d in held[:SHOWN]), place=place(held), severity=severity)
 
 
 def _job_runs(processes: Fact | Unknown) -> bool | None:
@@ -401,6 +411,7 @@ def pings(ping: Fact) -> Answer | list[Answer]:
             loss = 100.0 * (one.sent - one.received) / one.sent if one.sent else 100.0
             args = {
                 "device": one.device if one.device is not None else "?",
+                "n": one.device if one.device is not None else "N",
                 "address": one.address,
                 "loss": f"{loss:.0f}",
                 "said": one.said or "-",

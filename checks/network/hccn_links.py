@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from doctor.checks.network.hccn import SHOWN, alone, groups_of, level, place, span, values
+from doctor.checks.network.hccn import SHOWN, alone, groups_of, level, named, place, span, values
 from doctor.model import Answer, Evidence, Fact, Unknown, fail, not_applicable, passed, unknown
 
 DAY = 24 * 3600.0
@@ -35,7 +35,7 @@ def link_up(link: Fact, settings: Fact | Unknown, tool: Fact | Unknown) -> Answe
         return passed({"count": len(every)}, link.evidence)
     # a 950 has many ports and not all of them are cabled
     severity = "advice" if any(one.ports for one in every.values()) else level(settings, tool=tool)
-    args = {"device": span(down), "count": len(down), "of": len(every)}
+    args = {**named(down), "count": len(down), "of": len(every)}
     return fail(args, *(every[d].seen for d in down[:SHOWN]), place=place(down), severity=severity)
 
 
@@ -64,7 +64,7 @@ def optics(optical: Fact, settings: Fact | Unknown, tool: Fact | Unknown) -> Ans
         devices = sorted(found)
         whats = [what for device in devices for what, _ in found[device]]
         lines = [seen for device in devices for _, seen in found[device]]
-        args = {"device": span(devices), "state": state, "what": "; ".join(whats[:SHOWN])}
+        args = {**named(devices), "state": state, "what": "; ".join(whats[:SHOWN])}
         # light on one lane and none on another: this port is cabled, and something on it is broken
         worse = state == "outside"
         otherwise = "warning" if worse and any(_half_lit(every[device]) for device in devices) else "advice"
@@ -137,7 +137,7 @@ def steady(
         if devices:
             severity = level(settings, "error" if state == "down" else "warning", tool=tool)
             seen = [(every[d].records[0].seen if every[d].records else every[d].seen) for d in devices[:SHOWN]]
-            args = {"device": span(devices), "state": state, "downs": max(downs[d] for d in devices)}
+            args = {**named(devices), "state": state, "downs": max(downs[d] for d in devices)}
             answers.append(fail(args, *seen, place=place(devices), severity=severity))
     return answers or passed({"count": len(every)}, history.evidence)
 
@@ -171,7 +171,7 @@ def clean_counters(stat: Fact, settings: Fact | Unknown) -> Answer:
         for d, counted in sorted(odd.items())
         for key, value in counted.items()
     ]
-    args = {"device": span(odd), "counters": ", ".join(f"{key}={value}" for key, value in odd[first].items())}
+    args = {**named(odd), "counters": ", ".join(f"{key}={value}" for key, value in odd[first].items())}
     return fail(args, *lines[:SHOWN], place=place(odd))
 
 
@@ -210,7 +210,7 @@ def one_port_each(lldp: Fact, settings: Fact | Unknown) -> Answer | list[Answer]
     answers = []
     for (switch, port), devices in sorted(found.items()):
         if len(devices) > 1:
-            args = {"device": span(devices), "port": port, "switch": switch or "-"}
+            args = {**named(devices), "port": port, "switch": switch or "-"}
             seen = [every[d].seen for d in devices[:SHOWN]]
             confidence = None if switch else "guess"
             answers.append(
@@ -227,7 +227,7 @@ def vnic_up(vnic: Fact) -> Answer:
     down = [device for device, one in every.items() if one.status == "DOWN"]
     if not down:
         return passed({"count": len(every)}, vnic.evidence)
-    return fail({"device": span(down)}, *(every[d].seen for d in down[:SHOWN]), place=place(down))
+    return fail({**named(down)}, *(every[d].seen for d in down[:SHOWN]), place=place(down))
 
 
 def alike(speed: Fact | Unknown, fec: Fact | Unknown, settings: Fact | Unknown) -> Answer | list[Answer]:
@@ -243,7 +243,7 @@ def alike(speed: Fact | Unknown, fec: Fact | Unknown, settings: Fact | Unknown) 
         if len(found) > 1:
             odd, rest = found[-1], found[0]
             every = values(fact)
-            args = {"device": span(odd[1]), "name": name, "got": odd[0], "rest": span(rest[1]), "expected": rest[0]}
+            args = {**named(odd[1]), "name": name, "got": odd[0], "rest": span(rest[1]), "expected": rest[0]}
             answers.append(fail(args, *(every[d].seen for d in (odd[1][0], rest[1][0])), place=place(odd[1])))
     if answers:
         return answers

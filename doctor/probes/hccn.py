@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from doctor.hosts.base import Host, data_of, title
@@ -388,8 +388,19 @@ def read_topology(host: Host, facts: Facts) -> list[Fact | Unknown]:
         system = facts.get("host.system")
         value = system.value if isinstance(system, Fact) else None
         name = value.get("hostname", "") if isinstance(value, Mapping) else getattr(value, "hostname", "")
-        servers = [{"id": str(name or host.name or ""), "devices": [here[n] for n in sorted(here)]}]
+        shown = _passed_in(facts)
+        servers = [{"id": str(name or host.name or ""), "devices": [here[n] for n in sorted(here) if n in shown]}]
     return [Fact("net.topology", {"servers": servers, "links": matrix}, None)]
+
+
+def _passed_in(facts: Facts) -> Container[int]:
+    """The devices to show: in a container those that were passed in, for the bus and hccn.conf are the host's."""
+    container, nodes = facts.get("host.container"), facts.get("npu.nodes")
+    if isinstance(container, Fact) and container.value.get("inside") and isinstance(nodes, Fact):
+        paths = [str(row.get("path", "")) for row in nodes.value.get("devices") or ()]
+        numbers = {int(digits) for path in paths if (digits := path.rpartition("davinci")[2]).isdecimal()}
+        return numbers or range(1 << 16)
+    return range(1 << 16)
 
 
 def _own_devices(facts: Facts) -> dict[int, dict[str, Any]]:
@@ -446,6 +457,7 @@ PROBES = (
         "net.topology", "hccl", read_topology, gives=("net.topology",),
         needs=(
             "hccn.tool", "hccn.conf", "hccn.ip", "hccn.link", "hccn.lldp", "npu.topo", "host.system", "hccl.rank_table",
+            "host.container", "npu.nodes",
         ),
     ),
 )  # fmt: skip

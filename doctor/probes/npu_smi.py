@@ -226,7 +226,8 @@ def _first(raw: Raw, present: bool | None) -> tuple[dict[str, Any], Table | None
 
 
 def _problem(kind: str, text: str, source: str, raw: Raw) -> dict[str, Any]:
-    line = next((x.strip()[:200] for x in text.splitlines() if x.strip()), "")
+    # the frame and the rows of a table that breaks off say nothing of why
+    line = next((x.strip()[:200] for x in text.splitlines() if x.strip() and not x.lstrip().startswith(("+", "|"))), "")
     what = {"timeout": f"{raw.seconds or TABLE_LIMIT:.0f}", "crashed": str(-raw.code) if raw.code else ""}.get(kind, "")
     return {"kind": kind, "ret": raw.code if kind in ("text", "silent") else None, "what": what, "text": line}
 

@@ -40,6 +40,11 @@ ROOT_VARIABLES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_AICPU_PATH"
 # ------------------------------------------------------------------ texts
 
 
+def _at(what: str, where: Any) -> str:
+    """A version, with its place where that is known."""
+    return f"{what} ({where})" if where else what
+
+
 def parse_info(text: str) -> dict[str, tuple[str, int]]:
     """``key=value`` lines of version.info and install.info files: key → (value without quotes, line from 1).
 
@@ -499,7 +504,7 @@ def read_python(host: Host, facts: Facts) -> list[Fact | Unknown]:
         return [Unknown(name, why, "python_option", args) for name in PYTHON_FACTS]
     source = title(raw.key)
     python = Fact(
-        "ver.python", value, Evidence(source, 0, f"Python {value['version']} ({value.get('executable', '')})")
+        "ver.python", value, Evidence(source, 0, _at(f"Python {value['version']}", value.get("executable", "")))
     )
     return [python, _mindspore(value, source), _mindformers(value, source), _wheel(value, source)]
 
@@ -541,7 +546,7 @@ def _mindspore(python: Mapping[str, Any], source: str) -> Fact | Unknown:
         "ascend": list(own.get("ascend") or ()), "built_with": dict(own.get("built_with") or {}),
         "requires": list(found.get("requires", ())), "requires_python": found.get("requires_python", ""),
     }  # fmt: skip
-    return Fact("ver.mindspore", value, Evidence(source, 0, f"mindspore {version} ({value['dir']})"))
+    return Fact("ver.mindspore", value, Evidence(source, 0, _at(f"mindspore {version}", value["dir"])))
 
 
 def _mindformers(python: Mapping[str, Any], source: str) -> Fact | Unknown:
@@ -556,7 +561,7 @@ def _mindformers(python: Mapping[str, Any], source: str) -> Fact | Unknown:
         "map_source": own.get("source", ""), "missing": _not_on_pypi(str(found["version"])),
     }  # fmt: skip
     return Fact(
-        "ver.mindformers", value, Evidence(source, 0, f"mindformers {value['version']} ({found.get('where', '')})")
+        "ver.mindformers", value, Evidence(source, 0, _at(f"mindformers {value['version']}", found.get("where", "")))
     )
 
 
@@ -599,7 +604,7 @@ def read_chain(host: Host, facts: Facts) -> list[Fact | Unknown]:
     for part in ("numpy", "protobuf"):
         found = package(python.value, part) if isinstance(python, Fact) else None
         if found is not None:
-            said = f"{part} {found.get('version', '')} ({found.get('where', '')})"
+            said = _at(f"{part} {found.get('version', '')}", found.get("where", ""))
             value["seen"][part] = ("doctor:python", 0, said)
     own = facts.get("ver.mindspore")
     if isinstance(own, Fact) and own.value["accepted_line"]:

@@ -36,7 +36,7 @@ def draw(chain: Chain, columns: int = 80, *, ascii_only: bool = False, lang: str
     if not any(have.get(part) for part in SPINE):
         return []
     head = {True: "chain.whole", False: "chain.broken"}.get(chain.get("whole"), "chain.open")  # type: ignore[arg-type]
-    out = [f"{say['chain.title']}: {say[head]}"]
+    out = [say["chain.head"].replace("{title}", say["chain.title"]).replace("{state}", say[head])]
     out += _spine(have, links, chain.get("missing") or (), say, ascii_only, columns)
     beside = _beside(have, links, say, ascii_only)
     if beside:
@@ -49,6 +49,19 @@ def draw(chain: Chain, columns: int = 80, *, ascii_only: bool = False, lang: str
         line.rstrip() if line.startswith(COMMAND) else clip(line.rstrip(), max(columns, 20), ascii_only)
         for line in out[:LINES]
     ]
+
+
+def brief(chain: Chain, columns: int = 80, *, ascii_only: bool = False, lang: str = "en") -> list[str]:
+    """A chain of which nothing is broken, on a line or two: its parts in their order."""
+    say = texts(lang)
+    have = chain.get("have")
+    have = have if isinstance(have, Mapping) else {}
+    if not any(have.get(part) for part in SPINE):
+        return []
+    head = "chain.whole" if chain.get("whole") else "chain.open"
+    parts = [f"{say[f'chain.part.{part}']} {safe(str(have[part]))}" for part in (*SPINE, *BESIDE) if have.get(part)]
+    title = say["chain.head"].replace("{title}", say["chain.title"]).replace("{state}", say[head])
+    return [title, *(f"  {row}" for row in wrap((" - " if ascii_only else " · ").join(parts), columns - 2))]
 
 
 def _hanging(head: str, text: str, columns: int) -> list[str]:
@@ -109,7 +122,8 @@ def _says(link: Link, say: Mapping[str, str]) -> str:
         wanted = ", ".join(str(w) for w in want[:6]) or "-"
         pair = " - ".join(f"{say.get(f'chain.part.{end}', end)} {have}" for end, have in zip(ends, both, strict=False))
         where = say.get(f"chain.authority.{link.get('authority') or 'table'}", "")
-        text = f"{pair}: {text}; {say['chain.fits']} {wanted} ({where})"
+        text = say["chain.says"].replace("{pair}", pair).replace("{answer}", text)
+        text = text.replace("{where}", where).replace("{wanted}", wanted)
     return safe(text)
 
 
@@ -135,15 +149,19 @@ def _plans(chain: Chain, say: Mapping[str, str], ascii_only: bool, columns: int)
     out = ["", f"  {say['chain.plan']}"]
     arrow = "->" if ascii_only else "→"
     for n, proposal in enumerate(proposals, 1):
-        changes = ", ".join(
+        changes = say["chain.comma"].join(
             f"{say.get('chain.part.' + str(c.get('what')), str(c.get('what')))} "
             f"{c.get('from') or say['chain.absent']} {arrow} {c.get('to')}"
             for c in proposal.get("changes") or ()
         )
-        keeps = ", ".join(say.get(f"chain.part.{k}", k) for k in proposal.get("keeps") or () if k in SPINE)
+        keeps = say["chain.comma"].join(
+            say.get(f"chain.part.{k}", k) for k in proposal.get("keeps") or () if k in SPINE
+        )
         needs = [say[f"chain.needs.{name}"] for name in ("root", "reboot") if proposal.get(name)]
         notes = [f"{say['chain.keeps']} {keeps}"] if keeps else []
-        tail = f" ({'; '.join(notes + needs)})" if notes or needs else ""
+        tail = (
+            say["chain.notes"].replace("{notes}", say["chain.semicolon"].join(notes + needs)) if notes + needs else ""
+        )
         out += _hanging(f"  {n}) ", safe(changes + tail), columns)
         if n == 1:
             out += [COMMAND + safe(str(command)) for command in proposal.get("commands") or ()]

@@ -7,11 +7,12 @@ file or pipe it is joined as it is, because importing rich costs more than a war
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TextIO
 
-from doctor.i18n import pick, tr
+from doctor.i18n import pick, texts, tr
 from doctor.model import Diagnosis, Evidence, Finding, Report
 from doctor.render.safe import redact, safe, width
 
@@ -93,7 +94,25 @@ def wrap(text: str, columns: int) -> list[str]:
     return out
 
 
+_CLOSING, _OPENING = "，。；：！？、）》”", "（《“"
+
+
 def _words(text: str) -> Iterable[str]:
+    """The pieces between which a line may break: a closing mark stays with what it closes, an opening one with what
+    follows."""
+    held = ""
+    for piece in _pieces(text):
+        if held and (piece[0] in _CLOSING or held[-1] in _OPENING):
+            held += piece
+            continue
+        if held:
+            yield held
+        held = piece
+    if held:
+        yield held
+
+
+def _pieces(text: str) -> Iterable[str]:
     word = ""
     for char in text:
         if char == " ":
@@ -102,14 +121,9 @@ def _words(text: str) -> Iterable[str]:
                 word = ""
             word += char
         elif width(char) == 2:
-            # a closing mark stays with what it closes
-            if char in "，。；：！？、）》”":
-                word += char
+            if word:
                 yield word
-            else:
-                if word:
-                    yield word
-                yield char
+            yield char
             word = ""
         else:
             word += char
@@ -117,17 +131,65 @@ def _words(text: str) -> Iterable[str]:
         yield word
 
 
+_STEP = re.compile(r"(?:(?<=[\s。；：:;.])|^)([1-9])\) ")
+
+
+def steps(text: str) -> list[str]:
+    """The lines of a text, each step of a list ``1) … 2) …`` in a line of its own.
+
+    >>> steps("First: 1) npu-smi info. 2) lspci (see 1) and compare.")
+    ['First:', '1) npu-smi info.', '2) lspci (see 1) and compare.']
+    """
+    out: list[str] = []
+    for part in text.strip().split("\n"):
+        begins, wanted = [], 1
+        for found in _STEP.finditer(part):
+            if int(found[1]) == wanted:
+                begins.append(found.start())
+                wanted += 1
+        if len(begins) < 2:
+            out.append(part.strip())
+            continue
+        lead = part[: begins[0]].strip()
+        out += [lead] if lead else []
+        out += [part[a:b].strip() for a, b in zip(begins, [*begins[1:], len(part)], strict=True)]
+    return out
+
+
+def step_rows(text: str, columns: int, fold: Callable[[str, int], list[str]] = wrap) -> list[str]:
+    """``steps`` in lines of at most ``columns`` cells, the further lines of a step below its words."""
+    out: list[str] = []
+    for step in steps(text):
+        hang = "   " if _STEP.match(step) else ""
+        rows = fold(step, columns - len(hang))
+        out += [(hang if n else "") + row for n, row in enumerate(rows)]
+    return out
+
+
+def source_text(source: str, lang: str) -> str:
+    """Where something was seen, in words: an answer of the doctor's own has no command or path of its name."""
+    name = f"source.{source.removeprefix('doctor:')}"
+    return texts(lang).get(name, source) if source.startswith("doctor:") else source
+
+
 def _block(label: str, text: str, columns: int, style: str = "") -> list[Line]:
     indent = " " * (width(label) + 5)
-    lines = [piece for part in text.strip().split("\n") for piece in wrap(part.strip(), columns - len(indent))]
+    lines = step_rows(text, columns - len(indent))
     return [
         [("bold", f"   {label}  "), (style, line)] if n == 0 else [("", indent + line)] for n, line in enumerate(lines)
     ]
 
 
-def _evidence(evidence: Evidence, columns: int, context: bool = True) -> list[Line]:
-    number = max(len(str(evidence.line + len(evidence.after))), 2)
-    out: list[Line] = [[("dim", f"   {safe(evidence.source)}" + (f":{evidence.line}" if evidence.line else ""))]]
+def at_text(evidence: Evidence, lang: str) -> str:
+    """``source:line`` of an evidence, the source alone where there is no line."""
+    return safe(source_text(evidence.source, lang)) + (f":{evidence.line}" if evidence.line else "")
+
+
+def _evidence(evidence: Evidence, columns: int, lang: str, context: bool = True) -> list[Line]:
+    number = max(len(str(evidence.line + len(evidence.after))), 2) if evidence.line else 0
+    out: list[Line] = [[("dim", f"   {at_text(evidence, lang)}")]]
+    if not (evidence.text.strip() or evidence.before or evidence.after):
+        return out
     room = max(40, columns - number - 9)
 
     def row(line: int, text: str, hit: bool) -> Line:
@@ -136,7 +198,7 @@ def _evidence(evidence: Evidence, columns: int, context: bool = True) -> list[Li
             text = _cut(text, room - 1) + "…"
         pointer = ">" if hit else " "
         style = "bold" if hit else "dim"
-        return [(style, f"   {pointer} {line or '':>{number}} | "), (style, text)]
+        return [(style, f"   {pointer} {line:>{number}} | " if number else f"   {pointer} "), (style, text)]
 
     if context:
         for n, text in enumerate(evidence.before):
@@ -158,7 +220,9 @@ def _cut(text: str, columns: int) -> str:
     return text
 
 
-def _consequences(diagnosis: Diagnosis, findings: Sequence[Finding], lang: str, every: bool) -> list[Line]:
+def _consequences(
+    diagnosis: Diagnosis, findings: Sequence[Finding], lang: str, columns: int, every: bool
+) -> list[Line]:
     rows: dict[str, list[Finding]] = {}
     for index in diagnosis.consequences:
         rows.setdefault(findings[index].id, []).append(findings[index])
@@ -168,15 +232,18 @@ def _consequences(diagnosis: Diagnosis, findings: Sequence[Finding], lang: str, 
         ranks = [f.place.rank for f in members if f.place.rank is not None]
         first = members[0].evidence[0] if members[0].evidence else None
         where = f" {tr(lang, 'rank', ranks=ranks_text(ranks))}" if ranks else ""
-        at = f"  {safe(first.source)}:{first.line}" if first else ""
+        at = at_text(first, lang) if first else ""
         label = tr(lang, "consequences") if n == 0 else " " * width(tr(lang, "consequences"))
-        out.append(
-            [
-                ("bold", f"   {label}  "),
-                ("", f"{rule}{where}: {redact(safe(pick(members[0].title, lang)))}"),
-                ("dim", at),
-            ]
-        )
+        room = columns - width(label) - 5
+        rows_ = wrap(f"{rule}{where}: {redact(safe(pick(members[0].title, lang)))}", room)
+        for k, row in enumerate(rows_):
+            line: Line = [("bold", f"   {label}  " if k == 0 else " " * (width(label) + 5)), ("", row)]
+            if at and k == len(rows_) - 1 and width(row) + width(at) + 2 <= room:
+                line.append(("dim", f"  {at}"))
+                at = ""
+            out.append(line)
+        if at:
+            out.append([("dim", " " * (width(label) + 5) + at)])
     if len(rows) > len(shown):
         out.append([("dim", "     " + tr(lang, "more", n=len(rows) - len(shown)))])
     return out
@@ -204,7 +271,7 @@ def layout(
         for diagnosis in rest[:6]:
             place = place_text(diagnosis, lang)
             first = diagnosis.evidence[0] if diagnosis.evidence else None
-            at = f"  {safe(first.source)}:{first.line}" if first else ""
+            at = f"  {at_text(first, lang)}" if first else ""
             out.append([
                 (STYLES[diagnosis.severity], f"{mark(diagnosis.severity, ascii_only)} "),
                 ("", redact(safe(pick(diagnosis.title, lang)))),
@@ -230,6 +297,11 @@ def _distinct(diagnoses: Sequence[Diagnosis]) -> list[Diagnosis]:
     return out
 
 
+def times_text(diagnosis: Diagnosis, report: Report, lang: str) -> str:
+    """How often something happened in a log, or at how many places of a host it is found."""
+    return tr(lang, "places" if report.target.get("kind") == "host" else "times", n=diagnosis.times)
+
+
 def diagnosis_lines(
     n: int, diagnosis: Diagnosis, report: Report, lang: str, columns: int, every: bool, ascii_only: bool
 ) -> list[Line]:
@@ -237,20 +309,24 @@ def diagnosis_lines(
     place = place_text(diagnosis, lang)
     facts = [
         diagnosis.rule, tr(lang, f"severity.{diagnosis.severity}"), tr(lang, f"confidence.{diagnosis.confidence}"),
-        *([place] if place else []), *([tr(lang, "times", n=diagnosis.times)] if diagnosis.times > 1 else []),
+        *([place] if place else []), *([times_text(diagnosis, report, lang)] if diagnosis.times > 1 else []),
     ]  # fmt: skip
     title = redact(safe(pick(diagnosis.title, lang)))
-    out: list[Line] = [[], [(STYLES[diagnosis.severity], f"{n}. {mark(diagnosis.severity, ascii_only)} {title}")]]
+    sign = f"{n}. {mark(diagnosis.severity, ascii_only)} "
+    rows = wrap(title, columns - width(sign))
+    out: list[Line] = [[]]
+    for k, row in enumerate(rows):
+        out.append([(STYLES[diagnosis.severity], (sign if k == 0 else " " * width(sign)) + row)])
     out.append([("dim", "   " + " · ".join(facts) if not ascii_only else "   " + " | ".join(facts))])
     if diagnosis.note:
         out += _block("!", redact(safe(pick(diagnosis.note, lang))), columns)
     for k, evidence in enumerate(diagnosis.evidence if every else diagnosis.evidence[:1]):
-        out += _evidence(evidence, columns, context=k == 0)
+        out += _evidence(evidence, columns, lang, context=k == 0)
     out += _block(tr(lang, "cause"), redact(_printable_lines(pick(diagnosis.cause, lang))), columns)
     out += _block(tr(lang, "next"), redact(_printable_lines(pick(diagnosis.next, lang))), columns)
     for fix in diagnosis.fixes:
         out += _block(tr(lang, "fix"), redact(_printable_lines(pick(fix.text, lang))), columns)
-    out += _consequences(diagnosis, report.findings, lang, every)
+    out += _consequences(diagnosis, report.findings, lang, columns, every)
     return out
 
 

@@ -46,6 +46,38 @@ def draw(
     return [clip(line, max(columns, 20), ascii_only) for line in out]
 
 
+def brief(
+    topology: Mapping[str, Any], columns: int = 100, *, ascii_only: bool = False, lang: str = "en",
+    devices: bool = False, matrix: bool = False,
+) -> list[str]:  # fmt: skip
+    """The servers, each with the number of its devices and links, and what joins the devices, in a line each.
+
+    ``devices``: those of this host one by one, which are the ones whose links are known. ``matrix``: the whole matrix.
+    """
+    servers = [server for server in topology.get("servers") or () if isinstance(server, Mapping)]
+    if len(servers) > 4:
+        total = sum(len(_devices(server)) for server in servers)
+        out = [tr(lang, "topology.servers", servers=len(servers), devices=total)]
+    else:
+        out = []
+        for server in servers:
+            own = _devices(server)
+            up = Counter(_word(device.get("link")) for device in own if device.get("link"))
+            if devices and any(device.get("link") or device.get("ip") for device in own) and (up or len(servers) == 1):
+                out += _one(server, ascii_only, lang)
+                continue
+            pod = f"{tr(lang, 'topology.pod', id=_word(server['pod']))}  " if server.get("pod") else ""
+            text = pod + tr(lang, "topology.server", id=_word(server.get("id")) or "-", count=len(own))
+            if up:
+                states = ", ".join(f"{count} {word}" for word, count in sorted(up.items()))
+                text += tr(lang, "topology.roce", list=states)
+            out += [text] if own else []
+    links = topology.get("links")
+    if isinstance(links, Mapping):
+        out += _links(links, columns if matrix else 0, lang)
+    return [clip(line, max(columns, 20), ascii_only) for line in out]
+
+
 def clip(line: str, columns: int, ascii_only: bool = False) -> str:
     """``line`` made harmless and cut to ``columns`` cells, with a mark where it was cut."""
     line = safe(line)

@@ -51,7 +51,10 @@ class HelpScreen(TranslatedModal[None]):
         text = Text(f"MindSpore Doctor {__version__}\n", "bold")
         text.append(self.tr("help.about") + "\n")
         room = max(cell_len(key) for _, rows in KEYS for key, _ in rows) + 3
-        for title, rows in KEYS:
+        # the keys of the screen below come first: a small terminal shows no more than the beginning
+        below = type(self.app.screen_stack[-2]).__name__ if len(self.app.screen_stack) > 1 else ""
+        first = {"MachineScreen": "help.machine", "ResultScreen": "help.result"}.get(below, "")
+        for title, rows in sorted(KEYS, key=lambda section: section[0] != first):
             text.append(f"\n{self.tr(title)}\n", "bold")
             for key, what in rows:
                 text.append(f"  {key}{' ' * (room - cell_len(key))}", "cyan")

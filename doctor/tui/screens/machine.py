@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rich.text import Text
 from textual import on, work
@@ -19,12 +19,16 @@ from doctor.hosts.base import Host
 from doctor.i18n import pick, tr
 from doctor.model import Diagnosis, Finding, Report, Verdict
 from doctor.render import checks as pages
-from doctor.render.text import STYLES, Line, diagnosis_lines
+from doctor.render.text import STYLES, Line, at_text, diagnosis_lines
+from doctor.render.topology import clip
 from doctor.tui.base import TranslatedScreen, ascii_only, outside, wrap
 from doctor.tui.screens.save import SaveScreen
 
 SHOWN = ("all", "open", "failed")
-"""What the table shows: every check, those that are not well or could not be told, those that failed."""
+"""What the table shows: every check, those that failed or could not be checked, those that failed."""
+
+COLUMNS = {"state": 1, "id": 7, "what": 0}
+"""Columns of the table and their cells; the last takes what is left."""
 
 _RANK = {Verdict.FAIL: 0, Verdict.CRASH: 1, Verdict.UNKNOWN: 2, Verdict.PASS: 3, Verdict.NOT_APPLICABLE: 4}
 
@@ -36,18 +40,33 @@ def live_host() -> Host:
     return LiveHost()
 
 
+class Page(VerticalScroll):
+    """What is known of the chosen check; its text is wrapped anew for each width."""
+
+    class Sized(Message):
+        """The page has another width, and the table beside it too."""
+
+    def on_resize(self) -> None:
+        self.post_message(self.Sized())
+
+
 class MachineScreen(TranslatedScreen[None]):
     """Runs every check when it opens; ``host`` makes the machine to look at."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("1", "tab('list')", "tui.machine.list"),
-        Binding("2", "tab('drawing')", "tui.machine.drawing"),
+        # the tabs show their own keys
+        Binding("1", "tab('list')", "tui.machine.list", show=False),
+        Binding("2", "tab('drawing')", "tui.machine.drawing", show=False),
         Binding("r", "again", "tui.key.again"),
         Binding("v", "shown", "tui.key.shown"),
         Binding("slash", "filter", "tui.key.filter"),
         Binding("c", "copy", "tui.key.copy"),
         Binding("s", "save", "tui.key.save"),
         Binding("escape", "back", "tui.key.back"),
+        # keys of every screen that would push the help off a narrow footer
+        Binding("o", "app.open", "tui.key.open", show=False),
+        Binding("e", "app.machine", "tui.key.machine", show=False),
+        Binding("k", "app.checks", "tui.key.checks", show=False),
     ]
 
     class Told(Message):
@@ -76,6 +95,7 @@ class MachineScreen(TranslatedScreen[None]):
         self._view = 0
         self._settled = False
         self._labels: list[str] = []
+        self._room = 0
 
     def compose(self) -> ComposeResult:
         yield Static(id="machine-head", markup=False)
@@ -84,7 +104,7 @@ class MachineScreen(TranslatedScreen[None]):
                 yield Input(id="machine-filter", compact=True)
                 with Container(id="machine-panes"):
                     yield DataTable(id="machine-table", cursor_type="row", zebra_stripes=True)
-                    with VerticalScroll(id="machine-page"):
+                    with Page(id="machine-page"):
                         yield Static(id="machine-text", markup=False)
             with TabPane(" ", id="drawing"), VerticalScroll(id="machine-drawings"):
                 yield Static(id="machine-drawing", markup=False)
@@ -138,25 +158,31 @@ class MachineScreen(TranslatedScreen[None]):
         if event.report is not None:
             self._findings = list(event.report.findings)
         self.retranslate()
+        self.refresh_bindings()
 
     # ------------------------------------------------------------------ texts
 
     def retranslate(self) -> None:
         tabs = self.query_one("#machine-tabs", TabbedContent)
-        tabs.get_tab("list").label = Text(self.tr("machine.list"))
-        tabs.get_tab("drawing").label = Text(self.tr("machine.drawing"))
+        tabs.get_tab("list").label = Text(f"1 {self.tr('machine.list')}")
+        tabs.get_tab("drawing").label = Text(f"2 {self.tr('machine.drawing')}")
         self.query_one("#machine-filter", Input).placeholder = self.tr("machine.filter")
-        table = self.query_one("#machine-table", DataTable)
-        labels = {key: Text(self.tr(f"machine.column.{key}")) for key in ("state", "id", "what")}
-        words = [str(label) for label in labels.values()]
-        if self._labels != words:
-            self._labels = words
-            table.clear(columns=True)
-            for key, label in labels.items():
-                table.add_column(label, key=key)
+        self._columns()
         self._head()
         self._fill()
         self._draw()
+
+    def _columns(self) -> None:
+        """The columns: their labels, of which the last says what is shown, and the room that there is for the last."""
+        table = self.query_one("#machine-table", DataTable)
+        words = [self.tr(f"machine.column.{key}") for key in COLUMNS]
+        words[-1] += f"  {self.tr(f'machine.shown.{SHOWN[self._view]}')}"
+        room = max(20, table.scrollable_content_region.width - sum(COLUMNS.values()) - 2 * len(COLUMNS))
+        if self._labels != words or self._room != room:
+            self._labels, self._room = words, room
+            table.clear(columns=True)
+            for (key, width), word in zip(COLUMNS.items(), words, strict=True):
+                table.add_column(Text(word), key=key, width=width or room)
 
     def _head(self) -> None:
         lang = self.doctor.lang
@@ -169,8 +195,9 @@ class MachineScreen(TranslatedScreen[None]):
             for line in pages.head(self._report, lang, ascii_only())[:1]:
                 for style, piece in line:
                     text.append(piece, style)
-            text.append("  " + pages.counts(self._report, lang), "dim")
-        text.append("  " + self.tr(f"machine.shown.{SHOWN[self._view]}"), "dim")
+            text.append("  " + pages.counts(self._report, lang, host=False), "dim")
+            remark = pages.remark(self._report, lang)
+            text.append(f"  {remark}" if remark else "", "dim")
         self.query_one("#machine-head", Static).update(text)
 
     def _draw(self) -> None:
@@ -193,7 +220,27 @@ class MachineScreen(TranslatedScreen[None]):
             if finding.verdict in kept and all(word in where for word in wanted):
                 found.append(finding)
         order = {"error": 0, "warning": 1, "advice": 2}
-        return sorted(found, key=lambda f: (_RANK[f.verdict], order[f.severity] if f.verdict is Verdict.FAIL else 0))
+        places = self._order()
+        return sorted(
+            found,
+            key=lambda f: (
+                _RANK[f.verdict],
+                places.get(id(f), (len(places), 0))[0],
+                order[f.severity] if f.verdict is Verdict.FAIL else 0,
+            ),
+        )
+
+    def _order(self) -> dict[int, tuple[int, bool]]:
+        """Of every finding in a diagnosis: its place in the report, causes before what they explain, and whether it is
+        explained by another one."""
+        out: dict[int, tuple[int, bool]] = {}
+        if self._report is not None:
+            for diagnosis in self._report.diagnoses:
+                own = [f for f in self._report.findings if f.id == diagnosis.rule and f.verdict is Verdict.FAIL]
+                follows = [self._report.findings[n] for n in diagnosis.consequences]
+                for finding in (*own, *follows):
+                    out.setdefault(id(finding), (len(out), finding.id != diagnosis.rule))
+        return out
 
     def _fill(self) -> None:
         table = self.query_one("#machine-table", DataTable)
@@ -201,11 +248,13 @@ class MachineScreen(TranslatedScreen[None]):
         kept = self._selected() if self._settled else ""
         self._settled = self._report is not None
         table.clear()
-        lang, place = self.doctor.lang, 0
+        lang, place, order = self.doctor.lang, 0, self._order()
+        branch = "> " if ascii_only() else "└ "
         for n, finding in enumerate(self._rows()):
             style = STYLES[finding.severity] if finding.verdict is Verdict.FAIL else ""
             why = pick(finding.why, lang)
             title = outside(pick(finding.title, lang)) + (f" ({outside(why)})" if why else "")
+            title = clip((branch if order.get(id(finding), (0, False))[1] else "") + title, self._room, ascii_only())
             key = f"{n}:{finding.id}"
             table.add_row(
                 Text(pages.mark_of(finding, ascii_only()), style), Text(finding.id), Text(title, style), key=key
@@ -237,14 +286,15 @@ class MachineScreen(TranslatedScreen[None]):
         lang = self.doctor.lang
         diagnosis = self._diagnosis_of(finding)
         if diagnosis is not None and self._report is not None:
-            return _text(diagnosis_lines(1, diagnosis, self._report, lang, columns, True, ascii_only())[1:])
+            number = self._report.diagnoses.index(diagnosis) + 1
+            lines = diagnosis_lines(number, diagnosis, self._report, lang, columns, True, ascii_only())
+            return _text(lines[1:], fold=True)
         text = Text(outside(pick(finding.title, lang)) + "\n", "bold")
         text.append(f"{finding.id}  {tr(lang, f'check.{finding.verdict.value}')}\n", "dim")
         for row in wrap(outside(pick(finding.why, lang)), columns):
             text.append(row + "\n")
         for evidence in finding.evidence[:8]:
-            at = f":{evidence.line}" if evidence.line else ""
-            text.append(f"\n{outside(evidence.source)}{at}\n", "dim")
+            text.append(f"\n{outside(at_text(evidence, lang))}\n", "dim")
             text.append("\n".join(wrap(outside(evidence.text), columns)) + "\n")
         return text
 
@@ -271,8 +321,13 @@ class MachineScreen(TranslatedScreen[None]):
     def _to_table(self) -> None:
         self.query_one("#machine-table", DataTable).focus()
 
+    @on(Page.Sized)
+    def _sized(self) -> None:
+        self._columns()
+        self._fill()
+
     def on_resize(self) -> None:
-        self.call_after_refresh(self.retranslate)
+        self.call_after_refresh(self._draw)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return self._report is not None if action in ("copy", "save") else True
@@ -290,8 +345,8 @@ class MachineScreen(TranslatedScreen[None]):
     def action_shown(self) -> None:
         """All checks, those that are open, those that failed."""
         self._view = (self._view + 1) % len(SHOWN)
+        self._columns()
         self._fill()
-        self._head()
 
     def action_filter(self) -> None:
         """Type into the filter."""
@@ -322,10 +377,11 @@ class MachineScreen(TranslatedScreen[None]):
             self.dismiss()
 
 
-def _text(lines: list[Line]) -> Text:
-    text: Any = Text(no_wrap=True)
+def _text(lines: list[Line], *, fold: bool = False) -> Text:
+    """Lines as one text; ``fold``: what is too long, such as a command, goes on in the next line."""
+    text = Text(no_wrap=not fold, overflow="fold" if fold else None)
     for line in lines:
         for style, piece in line:
             text.append(piece, style)
         text.append("\n")
-    return Text.assemble(text)
+    return text

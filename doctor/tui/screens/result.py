@@ -92,7 +92,7 @@ class ResultScreen(TranslatedScreen[None]):
         """Cause and next of the rule or error code behind a finding."""
         if finding is None:
             return {}
-        from doctor.ranking import fill_both
+        from doctor.checkup import worded
 
         base = self.doctor.rulebase()
         if finding.id.startswith("CODE:"):
@@ -101,7 +101,7 @@ class ResultScreen(TranslatedScreen[None]):
         if finding.id not in base:
             return {}
         whole: dict[str, Any] = base.whole(finding.id)
-        return {key: fill_both(whole[key], finding.args) for key in ("cause", "next")}
+        return {key: worded(whole[key], finding.args, whole) for key in ("cause", "next")}
 
     def action_copy(self) -> None:
         """The whole report to the clipboard, by OSC 52."""

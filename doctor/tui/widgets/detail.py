@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from doctor.i18n import pick, tr
 from doctor.model import Diagnosis, Evidence, Finding
-from doctor.render.text import STYLES, mark, place_text
+from doctor.render.text import STYLES, mark, place_text, step_rows
 from doctor.tui.base import ascii_only, outside, wrap
 from doctor.tui.widgets.causes import Item, at_text
 
@@ -69,9 +69,8 @@ def _block(text: Text, label: str, body: str, columns: int) -> None:
     if not body.strip():
         return
     text.append(f"\n{label}\n", "bold")
-    for part in body.strip().split("\n"):
-        for line in wrap(outside(part.strip()), columns - 2):
-            text.append(f"  {line}\n")
+    for line in step_rows("\n".join(outside(part) for part in body.split("\n")), columns - 2, wrap):
+        text.append(f"  {line}\n")
 
 
 def _evidence(text: Text, evidence: Evidence, columns: int) -> None:

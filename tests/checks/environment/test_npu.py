@@ -85,7 +85,7 @@ def test_a_refusal_is_no_failure_of_the_machine():
 def test_a_sub_command_that_hangs_is_named():
     found = facts({"": IDLE, " -t ecc -i 0": Raw("", "timeout", seconds=10.0)})
     (row,) = said(npu.tool_in_time(found["npu.smi"]))
-    assert row == ("fail", {"seconds": "10", "command": "npu-smi info -t ecc -i 0", "device": "0"})
+    assert row == ("fail", {"seconds": "10", "command": "npu-smi info -t ecc -i 0", "device": "0", "npu": 0, "chip": 0})
 
 
 def test_queries_that_fail_count_once_for_each_chip():
@@ -209,7 +209,7 @@ def test_the_place_of_a_die_is_its_physical_id():
 def test_health_of_a_paste_without_a_table_and_of_nothing():
     found = facts({" -t health": "info-t-health__910B3__alarm-hbm-ecc"})
     (answer,) = npu.health(found["npu.table"], found["npu.health"])
-    assert answer.args == {"health": "Alarm", "codes": "80E18402"}
+    assert answer.args == {"health": "Alarm", "codes": "80E18402", "npu": "<NPU ID>", "chip": "<Chip ID>"}
     assert verdict(npu.health(NOT, NOT)) == UNKNOWN
     assert verdict(npu.health(Unknown("x", "no_npu", applies=False), NOT)) == NA
     odd = facts({"": sample(IDLE).replace("| OK   ", "| Normal")})
@@ -225,7 +225,7 @@ def test_the_class_of_a_code_gives_its_severity():
     ]  # fmt: skip
     unlisted = facts({" -t health": "\tHealth Status : Alarm\n\tError Code : 80FFFFFF\n"})
     (row,) = npu.fault_codes(unlisted["npu.health"])
-    assert "class" not in row.args and row.severity == "warning"
+    assert row.args["class"] == "unlisted" and row.severity == "warning"
     assert verdict(npu.fault_codes(facts({" -t health": "info-t-health__910A__23.0.5__ok"})["npu.health"])) == PASS
 
 

@@ -262,7 +262,7 @@ def test_the_word_of_the_installed_mindspore_is_shown_with_its_line():
     (finding,) = checkup.judge_alone(SPECS["VER504"], host)
     assert any(e.source == "/ms/_check_version.py" and e.line == 272 for e in finding.evidence)
     assert any(e.source.endswith("compiler/version.info") and e.line == 1 for e in finding.evidence)
-    assert finding.args["plan"] == "mindspore 2.7.2 -> 2.7.0" and finding.args["other1"] == "| cann 8.2.RC1 -> 8.5.0"
+    assert finding.args["plan"] == "MindSpore 2.7.2 -> 2.7.0" and finding.args["other1"] == "CANN 8.2.RC1 -> 8.5.0"
     assert finding.args["step1"] == "/ms/python -m pip install mindspore==2.7.0"
 
 
