@@ -380,8 +380,8 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
     # two rules stand behind the examples: one that the engine itself concludes, and the draft
     judged_check = rule.match.check and rule.match.check.needs
     for n, fix in enumerate(rule.fix if rule.match.when is not None else ()):
-        for text in lint_fix(fix):
-            say(f"$.fix[{n}]", text)
+        for trouble in lint_fix(fix):
+            say(f"$.fix[{n}]", trouble)
     if rule.match.log is not None or rule.match.when is not None or rule.match.smoke is not None or judged_check:
         if not rule.tests.hit:
             say("$.tests", "at least one hit example is needed")
