@@ -262,6 +262,7 @@ def record(args: argparse.Namespace) -> int:
             progress(step)
         progress.close()
         if interrupted():
+            print("doctor: " + tr(args.lang, "record.interrupted"), file=sys.stderr)
             return 130
     raws, name = recorder.raws, recorder.name
     if not args.no_redact:

@@ -14,7 +14,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 from doctor import __version__
 from doctor.hosts.base import TEXT_LIMIT, Host, MemoryHost
@@ -87,18 +87,39 @@ def save(raws: Mapping[str, Raw], path: str, name: str, *, redacted: bool) -> in
     }
     files[MANIFEST] = json.dumps(manifest, ensure_ascii=False, indent=1) + "\n"
     if path.endswith((".tar.gz", ".tgz")):
-        with open(path, "xb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
-            for member in sorted(files):
-                data = files[member].encode("utf-8", "surrogatepass")
-                info = tarfile.TarInfo(f"recording/{member}")
-                info.size, info.mtime = len(data), int(time.time())
-                archive.addfile(info, io.BytesIO(data))
+        with open(path, "xb") as file:
+            try:
+                _pack(file, files)
+                file.flush()
+            except OSError:
+                # a full disk: half an archive is none, and would be in the way of the next one
+                os.unlink(path)
+                raise
         return len(items)
     os.makedirs(os.path.join(path, "answers"))
-    for member, text in files.items():
-        with open(os.path.join(path, member), "x", encoding="utf-8", errors="surrogatepass", newline="") as out:
-            out.write(text)
+    made: list[str] = []
+    try:
+        for member, text in files.items():
+            place = os.path.join(path, member)
+            with open(place, "x", encoding="utf-8", errors="surrogatepass", newline="") as out:
+                made.append(place)
+                out.write(text)
+    except OSError:
+        for place in made:
+            os.unlink(place)
+        os.rmdir(os.path.join(path, "answers"))
+        os.rmdir(path)
+        raise
     return len(items)
+
+
+def _pack(file: BinaryIO, files: Mapping[str, str]) -> None:
+    with tarfile.open(fileobj=file, mode="w:gz") as archive:
+        for member in sorted(files):
+            data = files[member].encode("utf-8", "surrogatepass")
+            info = tarfile.TarInfo(f"recording/{member}")
+            info.size, info.mtime = len(data), int(time.time())
+            archive.addfile(info, io.BytesIO(data))
 
 
 def load(path: str) -> MemoryHost:

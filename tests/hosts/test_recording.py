@@ -43,6 +43,21 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
             save(RAWS, str(tmp_path / name), "h", redacted=True)
 
 
+@pytest.mark.parametrize("name", ["rec.tar.gz", "rec"])
+def test_a_full_disk_leaves_no_half_recording(tmp_path: Path, name: str) -> None:
+    import resource
+
+    raws = {"file /a": Raw("file /a", "ok", os.urandom(40_000).hex())}
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            save(raws, str(tmp_path / name), "h", redacted=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_archive_packed_again_by_hand_is_read(tmp_path: Path) -> None:
     save(RAWS, str(tmp_path / "rec"), "h", redacted=True)
     with tarfile.open(tmp_path / "again.tar.gz", "w:gz") as archive:
