@@ -107,17 +107,22 @@ def live_host(args: argparse.Namespace) -> Host:
 
 
 class _Interrupt:
-    """The first Ctrl-C ends the checks and shows what was found; the second one ends everything."""
+    """The first Ctrl-C ends the checks and shows what was found; the second one ends everything. So does a signal of a
+    time limit or of a closed terminal: no tool is left behind."""
 
     def __init__(self) -> None:
         self.pressed = False
 
     def __enter__(self) -> _Interrupt:
-        self._before = signal.signal(signal.SIGINT, self._on)
+        wanted = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        self._before = {n: signal.getsignal(n) for n in wanted if signal.getsignal(n) not in (signal.SIG_IGN, None)}
+        for number in self._before:
+            signal.signal(number, self._on)
         return self
 
     def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
+        for number, before in self._before.items():
+            signal.signal(number, before)
 
     def _on(self, number: int, frame: Any) -> None:
         if self.pressed:

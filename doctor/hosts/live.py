@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import glob
 import json
 import os
@@ -154,12 +156,30 @@ def _row(path: str) -> dict[str, Any] | None:
     }
 
 
+_running: set[subprocess.Popen[bytes]] = set()
+_ending: list[bool] = []
+
+
+def _end_running() -> None:
+    """No tool outlives the doctor: a run that is interrupted, or goes on without a tool that hangs, leaves its thread
+    waiting."""
+    _ending.append(True)
+    for child in list(_running):
+        with contextlib.suppress(OSError):
+            os.killpg(child.pid, signal.SIGKILL)
+
+
+atexit.register(_end_running)
+
+
 def run_child(
     key: str, command: list[str], limit: float, env: Mapping[str, str] | None = None, stdin: bytes = b""
 ) -> Raw:
     """Start a command in a process group of its own, read at most ``TEXT_LIMIT`` bytes of each stream, and end the
     group after ``limit`` seconds. Never raises for what the command does."""
     began = time.monotonic()
+    if _ending:
+        return Raw(key, "killed")
     try:
         child = subprocess.Popen(  # noqa: S603 - the callers' commands are those of the allow-list
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env,
@@ -171,8 +191,10 @@ def run_child(
         return Raw(key, "missing", err=f"{command[0]}: {error.strerror}", code=127)
     except OSError as error:
         return Raw(key, "failed", err=f"{command[0]}: {error.strerror}", code=126)
+    _running.add(child)
     out, err, state, cut = _collect(child, began + limit)
     _kill(child)
+    _running.discard(child)
     code = child.returncode
     if state == "ok" and code is not None and code < 0:
         state = "killed"

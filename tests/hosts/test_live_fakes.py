@@ -193,3 +193,18 @@ class TestTheWholeCommand:
     def test_an_endless_table_ends(self, check):
         found, seconds, _ = check({"npu-smi info": {"out": ITEMS["run npu-smi info"], "endless": True}})
         assert seconds < 45 and "crash" not in {v for i in found for v in verdicts(found, i)}
+
+
+@pytest.mark.usefixtures("gone")
+def test_a_time_limit_around_the_doctor_leaves_no_tool_behind(tools):
+    import signal
+    import subprocess
+
+    tools({"npu-smi info": {"hang": True, "child": True}})
+    command = [sys.executable, "-m", "doctor", "check", "--only", "NPU", "--no-color"]
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root) as child:
+        time.sleep(4)
+        child.send_signal(signal.SIGTERM)
+        out, err = child.communicate(timeout=20)
+    assert child.returncode == 130 and out and "Traceback" not in err
