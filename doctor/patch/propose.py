@@ -19,7 +19,7 @@ from doctor.patch.plan import Patch
 from doctor.patch.spans import Refused
 from doctor.rulebase import RuleBase, load
 
-PROVIDERS = ("doctor.patch.configs:find",)
+PROVIDERS = ("doctor.patch.configs:find", "doctor.patch.scripts:find")
 """``module:function`` of the shipped providers, loaded when they are asked."""
 
 MAX_CHOICES = 12
@@ -229,6 +229,36 @@ def spelled(file: str, value: Any) -> str:
     if fmt == "json":
         return jsonspans.spell(value)
     return shellspans.spell(value) if fmt == "shell" else pyspans.spell(value)
+
+
+def unmended(found: Sequence[Found], every: Sequence[Proposal]) -> list[Finding]:
+    """Findings that no proposal is made for."""
+    return [one.finding for one in found if not any(p.finding is one.finding for p in every)]
+
+
+def with_fixes(report: Report, found: Sequence[Found], options: Options, base: RuleBase) -> Report:
+    """A report whose fixes name their edits and valid choices, where its findings stand in files."""
+    every = of_found(found, options, base)
+    out = []
+    for diagnosis in report.diagnoses:
+        own = {one.fix.id: one for one in every if one.finding.id == diagnosis.rule}
+        fixes = []
+        for fix in diagnosis.fixes:
+            one = own.get(fix.id)
+            edits = [e for p in every if p.fix.id == fix.id for e in _shown(p, options)]
+            choices = one.fix.choices if one is not None else fix.choices
+            fixes.append(fix._replace(edits=tuple(edits), choices=choices))
+        out.append(diagnosis._replace(fixes=tuple(fixes)))
+    return report._replace(diagnoses=tuple(out))
+
+
+def _shown(one: Proposal, options: Options) -> tuple[Edit, ...]:
+    """The edits of a proposal as they would be made; nothing if they cannot be."""
+    try:
+        patch = planning.plan(one.fix.edits, (one.finding.id,), aliases=options.aliases)
+    except Refused:
+        return ()
+    return tuple(e for file in patch.files for e in file.changes)
 
 
 class Decision(NamedTuple):
