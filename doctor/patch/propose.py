@@ -7,6 +7,7 @@ what an expression is worth, and whether the check passes over other contents.
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -112,7 +113,8 @@ def of_found(found: Sequence[Found], options: Options, base: RuleBase | None = N
             fixes = tuple(rules.whole(one.finding.id)["fix"]) if one.finding.id in rules else ()
         for n, fix in enumerate(fixes):
             made = _proposal(one, n, fix, options)
-            if not any(made.fix == other.fix and made.choices == other.choices for other in out):
+            same = made.fix.edits or made.choices
+            if not same or not any(made.fix == other.fix and made.choices == other.choices for other in out):
                 out.append(made)
     return out
 
@@ -162,7 +164,9 @@ def _choices(one: Found, sets: Mapping[str, Any], choices: Sequence[Any], option
         elif isinstance(raw, Mapping):
             text = ranking.fill_both({k: str(raw[k]) for k in LANGUAGES if k in raw}, one.finding.args)
             own = raw["set"] if isinstance(raw.get("set"), Mapping) else raw
-            tries = [({**sets, **{k: v for k, v in own.items() if k not in LANGUAGES}}, {})]
+            # settings of the chosen value are not those of a choice of its own
+            common = {k: v for k, v in sets.items() if not re.search(r"\bchoice\b", str(v))}
+            tries = [({**common, **{k: v for k, v in own.items() if k not in LANGUAGES}}, {})]
         else:
             tries = [(sets, {"choice": raw})]
         for wanted, names in tries[:64]:
