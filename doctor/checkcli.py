@@ -178,6 +178,8 @@ def check(args: argparse.Namespace) -> int:
         if args.paths:
             _add_files(run, args.paths)
         report = run.report()
+        if args.paths:
+            report = _with_fixes(report, args)
         if other is not None:
             from doctor import compare
 
@@ -206,6 +208,17 @@ def _add_files(run: Checkup, paths: list[str]) -> None:
     tables = [{"file": plan.file, **{lang: show.memory_table(plan, lang) for lang in LANGUAGES}} for plan in read.plans]
     if tables:
         run.facts["plan.memory"] = Fact("plan.memory", tables)
+
+
+def _with_fixes(report: Report, args: argparse.Namespace) -> Report:
+    """Let fixes of findings in files say which keys they change."""
+    if args.format != "json" or not any(d.fixes for d in report.diagnoses):
+        return report
+    from doctor.patch import propose
+    from doctor.rulebase import load
+
+    options = propose.Options(tuple(d.rule for d in report.diagnoses), rules=args.rules)
+    return propose.with_fixes(report, propose.find(args.paths, options), options, load(args.rules))
 
 
 def _refuse(lang: str, key: str, **values: str) -> int:

@@ -341,7 +341,7 @@ def _diagnosis(
         note = {lang: _also(lang, [t.get(lang, "") for t in others]) for lang in LANGUAGES}
     fixes = tuple(
         Fix(f"{rule_id}-{n + 1}", f["applicability"],
-            worded({"zh": f["zh"], "en": f["en"]}, lead.args, whole), (), tuple(map(str, f["choices"])))
+            worded({"zh": f["zh"], "en": f["en"]}, lead.args, whole), (), ranking.plain_choices(f["choices"]))
         for n, f in enumerate(whole["fix"])
     )  # fmt: skip
     place = lead.place if len(own) == 1 else NOWHERE

@@ -146,8 +146,10 @@ def _fix(args: argparse.Namespace, book: Journal) -> int:
         return USAGE
     base = load(args.rules)
     found = propose.find(list(configs.files(args.paths)), options)
-    patch, decisions = propose.decide(propose.of_found(found, options, base), options)
-    script = propose.environment(found, args.lang, base)
+    every = propose.of_found(found, options, base)
+    patch, decisions = propose.decide(every, options)
+    words_only = propose.unmended(found, every)
+    script = propose.environment([one for one in found if not one.edits], args.lang, base)
     if args.script and script and not _write_script(args, script):
         return USAGE
     shown = script if not args.script else ""
@@ -155,9 +157,13 @@ def _fix(args: argparse.Namespace, book: Journal) -> int:
     if args.format == "json":
         if args.apply and patch is not None:
             applied, code = _apply(args, book, patch, propose.passing(decisions))
-        print(json.dumps(as_json(patch, decisions, applied, script), ensure_ascii=False, indent=1))
+        data = as_json(patch, decisions, applied, script) | {"words_only": [finding.id for finding in words_only]}
+        print(json.dumps(data, ensure_ascii=False, indent=1))
     else:
         _emit(args, lines(args.lang, patch, decisions, shown))
+        if words_only:
+            ids = " ".join(dict.fromkeys(finding.id for finding in words_only))
+            print(say(args.lang, "fix.words_only", n=len(words_only), ids=ids), file=sys.stderr)
         if args.apply and patch is not None:
             applied, code = _apply(args, book, patch, propose.passing(decisions))
         elif patch is not None:

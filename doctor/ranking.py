@@ -402,7 +402,7 @@ def _diagnosis(
         ask = fill_both(whole["next"], lead.first.args)
         fixes = tuple(
             Fix(f"{cause.rule}-{n + 1}", f["applicability"], fill_both({"zh": f["zh"], "en": f["en"]}, lead.first.args),
-                (), tuple(map(str, f["choices"])))
+                (), plain_choices(f["choices"]))
             for n, f in enumerate(whole["fix"])
         )  # fmt: skip
     return Diagnosis(
@@ -455,6 +455,11 @@ def fill(template: str, args: dict[str, str]) -> str:
 def _lacks(piece: str, args: dict[str, str]) -> bool:
     """Whether a value that a piece of a text is about is absent."""
     return any(not args.get(name) for name, _ in _FIELD.findall(piece))
+
+
+def plain_choices(choices: Sequence[Any]) -> tuple[str, ...]:
+    """The alternatives of a fix that are values; settings of several keys are told by ``doctor fix``, with the file."""
+    return tuple(str(choice) for choice in choices if not isinstance(choice, dict))
 
 
 def fill_both(texts: dict[str, str], args: dict[str, str]) -> Text:

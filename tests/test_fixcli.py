@@ -175,3 +175,41 @@ def test_importing_the_command_line_stays_cheap():
     code = "import sys, doctor.fixcli; print([m for m in ('yaml', 'textual', 'libcst', 'numpy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == b"[]"
+
+
+SCRIPT = """#!/bin/bash
+export HCCL_CONNECT_TIMEOUT=99999   # seconds
+export HCCL_EXEC_TIMEOUT=0
+export ASCEND_GLOBAL_LOG_LEVEL=0
+msrun --worker_num=8 --local_worker_num=8 train.py
+"""
+
+
+def test_variables_of_a_launch_script_are_mended_in_the_script(tmp_path, capsys):
+    path = tmp_path / "run.sh"
+    path.write_text(SCRIPT)
+    where = ("--journal", tmp_path / "journal")
+    code, out, _ = fix(capsys, path, "--apply", "--yes", *where)
+    assert code == 1 and "HCCL555" in out  # one of them may change results
+    assert path.read_text() == SCRIPT.replace("export HCCL_CONNECT_TIMEOUT=99999   # seconds\n", "").replace(
+        "LEVEL=0", "LEVEL=3")  # fmt: skip
+    assert fix(capsys, path, "--apply", "--yes", "--unsafe", *where)[0] == 0
+    assert path.read_text() == "#!/bin/bash\nexport ASCEND_GLOBAL_LOG_LEVEL=3\n" + SCRIPT.splitlines(keepends=True)[-1]
+    assert fix(capsys, path)[0] == 0
+    assert fix(capsys, "--undo", *where)[0] == fix(capsys, "--undo", *where)[0] == 0 and path.read_text() == SCRIPT
+
+
+def test_the_report_of_a_check_names_edits_and_choices(config, capsys):
+    cli(["check", str(config), "--only", "model", "--format", "json"])
+    fixes = {d["rule"]: d["fixes"][0] for d in json.loads(capsys.readouterr().out)["diagnoses"] if d["fixes"]}
+    assert fixes["CFG511"]["edits"] == [
+        {"file": str(config), "key": "lr_schedule.learning_rate", "from": "1e-5", "to": "1.0e-05"}
+    ]
+    assert "parallel_config.data_parallel = 4" in fixes["PAR501"]["choices"]
+
+
+def test_findings_without_a_patch_are_told(tmp_path, capsys):
+    path = tmp_path / "c.yaml"
+    path.write_text("run_mode: train\nmodel: {model_config: {type: LlamaConfig}}\nseed: 1\nseed: 2\n")
+    code, _, err = fix(capsys, path)
+    assert code == 0 and "CFG505" in err and "doctor check" in err

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from doctor import static
 from doctor.model import Edit, Finding, Verdict
-from doctor.patch import jsonspans, pyspans, spans, yamlspans
+from doctor.patch import jsonspans, pyspans, shellspans, spans, yamlspans
 from doctor.patch import plan as planning
 from doctor.patch.propose import Found, Options
-from doctor.patch.spans import Refused, format_key
+from doctor.patch.spans import Refused, format_key, line_end, line_start
 from doctor.plan import cel, detect, judge, mindformers
 from doctor.plan.schema import Plan
 from doctor.rulebase import RuleBase, load
@@ -45,8 +46,9 @@ def find(paths: Sequence[str], options: Options) -> Iterable[Found]:
         for finding in findings:
             if finding.verdict is Verdict.FAIL:
                 ready: dict[int, tuple[Edit, ...]] = {}
-                if "plan.file.text_numbers" in cel.names(base.when[finding.id]["if"]):
-                    ready[0] = _numbers(plan, path, text)
+                for name, make in READY.items():
+                    if name in cel.names(base.when[finding.id]["if"]):
+                        ready[0] = make(plan, path, text)
                 yield Found(finding, _Places(plan, path, text, finding), _Values(plan, finding),
                             _Passes(path, base, finding, before), ready)  # fmt: skip
 
@@ -67,7 +69,10 @@ class _Places:
             if value is None or value.origin != "set" or not value.line:
                 return self._home(name[5:])
             if value.spots:
-                return None
+                # of a launch script: the line of the variable that an option is given
+                variable = value.spots[-1][1].strip().removeprefix("export ").split("=", 1)[0]
+                shell = spans.format_of(self.path) == "shell" and variable.isidentifier()
+                return (self.path, variable) if shell else None
             spot = self._at(value.file or self.path, value.line, value.key)
             pair = PAIRS.get(name)
             if spot is None or pair is None or value.key.rsplit(".", maxsplit=1)[-1] != pair[0]:
@@ -111,8 +116,14 @@ def key_at(file: str, text: str, line: int, key: str) -> str | None:
         root = jsonspans.read(text)
     elif fmt == "python":
         return _keyword_at(text, line, last)
+    elif fmt == "shell":
+        row = text.split("\n")[line - 1] if 0 < line <= text.count("\n") + 1 else ""
+        option = f"--{key}"
+        if any(row in text[line_start(text, a) : line_end(text, b)] for a, b in shellspans.option_values(text, option)):
+            return option
+        return last if last.isidentifier() else None
     else:
-        return last if fmt == "shell" and last.isidentifier() else None
+        return None
     pending: list[tuple[spans.Path, Any]] = [] if root is None else [((), root)]
     found: list[spans.Path] = []
     while pending:
@@ -160,6 +171,28 @@ def _numbers(plan: Plan, path: str, text: str) -> tuple[Edit, ...]:
         whole = number.is_integer() and "e" not in str(written).lower() and "." not in str(written)
         out.append(Edit(path, key, "", yamlspans.spell(int(number) if whole else number)))
     return tuple(out)
+
+
+_NEAR = re.compile(r"([\w.]{1,200}) \(([\w.]{1,200})\)")
+
+
+def _types(plan: Plan, path: str, text: str) -> tuple[Edit, ...]:
+    """The edits that put the registered class names in the place of misspelt ones."""
+    value = plan.values.get("file.near_types")
+    if value is None or spans.format_of(path) != "yaml":
+        return ()
+    out = []
+    for name, (line, _) in zip(value.value, value.spots or ((value.line, ""),), strict=False):
+        found = _NEAR.fullmatch(str(name))
+        key = key_at(path, text, line, "type")
+        if found is None or key is None:
+            return ()
+        out.append(Edit(path, key, "", yamlspans.spell(found[2])))
+    return tuple(out)
+
+
+READY = {"plan.file.text_numbers": _numbers, "plan.file.near_types": _types}
+"""Values that name what is wrong and so how to mend it; the first fix of a rule about them needs no ``set``."""
 
 
 class _Values:

@@ -7,6 +7,7 @@ what an expression is worth, and whether the check passes over other contents.
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from doctor.patch.plan import Patch
 from doctor.patch.spans import Refused
 from doctor.rulebase import RuleBase, load
 
-PROVIDERS = ("doctor.patch.configs:find",)
+PROVIDERS = ("doctor.patch.configs:find", "doctor.patch.scripts:find")
 """``module:function`` of the shipped providers, loaded when they are asked."""
 
 MAX_CHOICES = 12
@@ -112,7 +113,8 @@ def of_found(found: Sequence[Found], options: Options, base: RuleBase | None = N
             fixes = tuple(rules.whole(one.finding.id)["fix"]) if one.finding.id in rules else ()
         for n, fix in enumerate(fixes):
             made = _proposal(one, n, fix, options)
-            if not any(made.fix == other.fix and made.choices == other.choices for other in out):
+            same = made.fix.edits or made.choices
+            if not same or not any(made.fix == other.fix and made.choices == other.choices for other in out):
                 out.append(made)
     return out
 
@@ -162,7 +164,9 @@ def _choices(one: Found, sets: Mapping[str, Any], choices: Sequence[Any], option
         elif isinstance(raw, Mapping):
             text = ranking.fill_both({k: str(raw[k]) for k in LANGUAGES if k in raw}, one.finding.args)
             own = raw["set"] if isinstance(raw.get("set"), Mapping) else raw
-            tries = [({**sets, **{k: v for k, v in own.items() if k not in LANGUAGES}}, {})]
+            # settings of the chosen value are not those of a choice of its own
+            common = {k: v for k, v in sets.items() if not re.search(r"\bchoice\b", str(v))}
+            tries = [({**common, **{k: v for k, v in own.items() if k not in LANGUAGES}}, {})]
         else:
             tries = [(sets, {"choice": raw})]
         for wanted, names in tries[:64]:
@@ -229,6 +233,36 @@ def spelled(file: str, value: Any) -> str:
     if fmt == "json":
         return jsonspans.spell(value)
     return shellspans.spell(value) if fmt == "shell" else pyspans.spell(value)
+
+
+def unmended(found: Sequence[Found], every: Sequence[Proposal]) -> list[Finding]:
+    """Findings that no proposal is made for."""
+    return [one.finding for one in found if not any(p.finding is one.finding for p in every)]
+
+
+def with_fixes(report: Report, found: Sequence[Found], options: Options, base: RuleBase) -> Report:
+    """A report whose fixes name their edits and valid choices, where its findings stand in files."""
+    every = of_found(found, options, base)
+    out = []
+    for diagnosis in report.diagnoses:
+        own = {one.fix.id: one for one in every if one.finding.id == diagnosis.rule}
+        fixes = []
+        for fix in diagnosis.fixes:
+            one = own.get(fix.id)
+            edits = [e for p in every if p.fix.id == fix.id for e in _shown(p, options)]
+            choices = one.fix.choices if one is not None else fix.choices
+            fixes.append(fix._replace(edits=tuple(edits), choices=choices))
+        out.append(diagnosis._replace(fixes=tuple(fixes)))
+    return report._replace(diagnoses=tuple(out))
+
+
+def _shown(one: Proposal, options: Options) -> tuple[Edit, ...]:
+    """The edits of a proposal as they would be made; nothing if they cannot be."""
+    try:
+        patch = planning.plan(one.fix.edits, (one.finding.id,), aliases=options.aliases)
+    except Refused:
+        return ()
+    return tuple(e for file in patch.files for e in file.changes)
 
 
 class Decision(NamedTuple):

@@ -1,7 +1,8 @@
 """Spans of assignments in shell scripts: ``export X=…``, ``X=…``, ``X=… command``, ``env X=… command``.
 
-A key is the name of the variable. The scanner knows quotes, substitutions, comments, here-documents and continued
-lines as far as needed to tell where a word begins and ends; it runs nothing.
+A key is the name of the variable, or an option with its dashes, ``--num-layers``, whose value follows it wherever it
+stands: Megatron scripts keep options in quoted variables. The scanner knows quotes, substitutions, comments,
+here-documents and continued lines as far as needed to tell where a word begins and ends; it runs nothing.
 """
 
 from __future__ import annotations
@@ -260,8 +261,40 @@ def plain(word: str) -> str:
     return parts[0] if len(parts) == 1 else "" if not parts else word
 
 
+_OPTION = re.compile(r"--[A-Za-z0-9][\w-]{0,80}")
+_BARE = re.compile(r"[\w.,:+/@%-]{1,400}")
+
+
+def option_values(text: str, key: str) -> list[tuple[int, int]]:
+    """Spans of the values an option is followed by, outside of comments."""
+    pattern = re.compile(
+        rf"(?<![\w-]){re.escape(key)}(?:=|[ \t]+|[ \t]*\\\r?\n[ \t]*)(?!-[-a-zA-Z])({_BARE.pattern})(?![$\w])"
+    )
+    found = []
+    for match in pattern.finditer(text):
+        before = text[line_start(text, match.start()) : match.start()]
+        if not before.lstrip().startswith("#"):
+            found.append(match.span(1))
+    return found
+
+
+def _option(text: str, key: str, new: Any) -> Span:
+    places = option_values(text, key)
+    if new is REMOVED:
+        raise Refused("cannot_remove", key=key)
+    if len(places) != 1:
+        lines = ", ".join(str(text.count("\n", 0, start) + 1) for start, _ in places[:8])
+        raise Refused("several_places" if places else "no_key", key=key, lines=lines)
+    written = spell(new)
+    if not _BARE.fullmatch(written):
+        raise Refused("bad_value", value=written[:80])
+    return Span(*places[0], written, "set", (key,), written)
+
+
 def resolve(text: str, key: str, new: Any) -> Span:
     """See ``doctor.patch.spans.resolve``."""
+    if _OPTION.fullmatch(key):
+        return _option(text, key, new)
     if not _NAME.fullmatch(key):
         raise Refused("bad_key", key=key)
     value = value_of(new)

@@ -144,6 +144,12 @@ def _compare(before: Flat, after: Flat, wanted: Sequence[tuple[Path, Any]]) -> N
 def _shell(before: str, after: str, wanted: Sequence[tuple[Path, Any]]) -> None:
     """The words of a script are the same but for the assignments that were wanted."""
     names = {str(path[0]): value for path, value in wanted}
+    for option in [name for name in names if name.startswith("--")]:
+        value = names.pop(option)
+        places, now = shellspans.option_values(before, option), shellspans.option_values(after, option)
+        if len(places) != 1 or [after[a:b] for a, b in now] != [value]:
+            raise Refused("not_as_wanted", keys=option)
+        before = before[: places[0][0]] + value + before[places[0][1] :]
 
     def rest(text: str) -> tuple[list[str], dict[str, list[str]]]:
         own: dict[str, list[str]] = {}

@@ -131,6 +131,38 @@ def test_shell_assignments_are_changed_where_they_stand(tmp_path, key, new, old,
     assert subprocess.run(["bash", "-n"], input=after.encode(), check=False).returncode == 0
 
 
+MEGATRON = """TP=4
+# --num-layers 12 was too few
+ARGS="
+    --num-layers 24 \\
+    --tensor-model-parallel-size ${TP} \\
+    --swiglu --lr 3e-4
+"
+python train.py $ARGS --seq-length=4096 --swiglu-x
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "new", "old", "text"),
+    [
+        ("--num-layers", "32", "--num-layers 24", "--num-layers 32"),
+        ("--lr", "1e-5", "3e-4", "1e-5"),
+        ("--seq-length", "8192", "4096", "8192"),
+        ("TP", "8", "TP=4", "TP=8"),
+    ],
+)
+def test_options_are_changed_wherever_they_stand(tmp_path, key, new, old, text):
+    assert change(tmp_path, "run.sh", MEGATRON, (key, new)) == MEGATRON.replace(old, text, 1)
+
+
+def test_options_without_a_value_of_their_own_are_left_alone(tmp_path):
+    for key in ("--swiglu", "--tensor-model-parallel-size", "--none"):
+        assert refusal(tmp_path, "run.sh", MEGATRON, (key, "1")) == "no_key"
+    assert refusal(tmp_path, "run.sh", MEGATRON + "x --lr 1\n", ("--lr", "1")) == "several_places"
+    assert refusal(tmp_path, "run.sh", MEGATRON, ("--lr", "'a b'")) == "bad_value"
+    assert refusal(tmp_path, "run.sh", MEGATRON, ("--lr", "")) == "cannot_remove"
+
+
 def test_a_script_without_exports_gets_one_behind_its_head(tmp_path):
     assert change(tmp_path, "run.sh", "#!/bin/sh\n# words\n\npython x.py\n", ("A", "1")) == (
         "#!/bin/sh\n# words\nexport A=1\n\npython x.py\n"

@@ -1,5 +1,7 @@
 """The fixes of conditions, tried on the hit examples of their rules: something is offered, and it mends the finding."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -10,6 +12,7 @@ from doctor.plan import detect, judge
 from doctor.rulebase import load
 
 BASE = load()
+CONFIGS = Path(__file__).resolve().parents[2] / "fixtures" / "configs"
 MENDING = [
     r.id for r in BASE if r.kind == "when" and any(f["applicability"] != "display" for f in BASE.whole(r.id)["fix"])
 ]
@@ -78,6 +81,34 @@ def test_a_value_of_the_file_this_one_is_based_on_is_set_here(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("name", "key", "value", "rule"),
+    [
+        ("llama2_7b_8p.yaml", "hidden_size: 4096", "hidden_size: 4100", "CFG520"),
+        ("llama2_7b_8p.yaml", "model_parallel: 2", "model_parallel: 3", "PAR510"),
+        ("llama2_7b_8p.yaml", "CausalLanguageModelingTrainer", "CausalLanguageModelingTrainr", "CFG513"),
+        ("megatron_16p.sh", "--num-attention-heads 32", "--num-attention-heads 33", "CFG520"),
+        ("megatron_16p.sh", "--adam-beta2 0.95", "--adam-beta2 2", "CFG568"),
+        ("megatron_16p.sh", "--global-batch-size 256", "--global-batch-size 255", "PAR547"),
+        ("qwen3_32b_16p.yaml", "head_dim: 128", "head_dim: 100", "CFG522"),
+    ],
+)
+def test_one_of_the_ways_leads_back_to_the_healthy_file(tmp_path, name, key, value, rule):
+    text = (CONFIGS / name).read_text()
+    assert key in text
+    path = tmp_path / name
+    path.write_text(text.replace(key, value, 1))
+    options = Options(only=(rule,), unsafe=True, aliases=True)
+    found = propose.find([str(path)], options)
+    (proposal,) = propose.of_found(found, options, BASE)
+    after = []
+    for n in range(max(len(proposal.choices), 1)):
+        chosen = options._replace(choose={rule: str(n + 1)} if proposal.choices else {})
+        patch, _ = propose.decide(propose.of_found(found, chosen, BASE), chosen)
+        after.append(patch.files[0].after.decode())
+    assert text in after
+
+
+@pytest.mark.parametrize(
     ("file", "text", "line", "key", "want"),
     [
         ("c.yaml", "a:\n  b: 1\nc: {b: 2}\n", 2, "b", "a.b"),
@@ -94,10 +125,7 @@ def test_a_key_is_found_by_its_line(file, text, line, key, want):
 
 
 def test_healthy_configurations_need_no_mending():
-    from pathlib import Path
-
-    folder = Path(__file__).resolve().parents[2] / "fixtures" / "configs"
-    found = propose.find([str(folder)], Options())
+    found = propose.find([str(CONFIGS)], Options())
     assert [f.finding.id for f in found if f.finding.severity != "advice"] == []
 
 
