@@ -71,7 +71,8 @@ Listener = Callable[[dict[str, Any]], None]
 
 def examine(python: str) -> Target:
     """Ask an interpreter for its versions, without importing MindSpore. Raises SettingsError if it is none."""
-    path = shutil.which(python) or python
+    # absolute, for the child has another working folder; not resolved, or a virtual environment would lose its packages
+    path = os.path.abspath(shutil.which(os.path.expanduser(python)) or python)
     try:
         done = subprocess.run(  # noqa: S603 - the interpreter that the user names
             [path, "-c", _PROBE], capture_output=True, text=True, timeout=60, check=False

@@ -50,6 +50,11 @@ class Session(NamedTuple):
             listed = ", ".join(COMPARED)
             raise SettingsError(f"compare 只能取 {listed}", f"compare takes {listed}")
         settings = armed(settings)
+        if settings.weights:
+            path = os.path.abspath(os.path.expanduser(settings.weights))
+            if not os.path.isfile(path):
+                raise SettingsError(f"没有权重文件 {settings.weights}", f"there is no weight file {settings.weights}")
+            settings = settings._replace(weights=path)
         held = baselines.read(self.baseline) if self.baseline else {}
         target = runner.examine(self.python or runner.default_python())
         base = load(self.rules)

@@ -172,6 +172,39 @@ def test_what_is_no_interpreter_is_a_usage_error(python):
         smoke.run(python=python)
 
 
+def test_an_interpreter_named_by_a_relative_path_keeps_its_environment(tmp_path, monkeypatch):
+    folder = tmp_path / "env" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "python").symlink_to(sys.executable)
+    monkeypatch.chdir(tmp_path)
+    assert runner.examine("env/bin/python").python == str(folder / "python")
+
+
+def test_weights_are_found_from_the_folder_of_the_user_and_missing_ones_are_a_usage_error(fake, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w.safetensors").write_bytes(b"")
+    report = smoke.run(weights="w.safetensors")
+    assert report.facts["smoke.settings"]["value"]["weights"] == str(tmp_path / "w.safetensors")
+    with pytest.raises(SettingsError, match="weight file"):
+        smoke.run(weights="nowhere")
+
+
+def test_msrun_finds_the_interpreter_under_test_also_where_none_is_called_python(tmp_path):
+    (tmp_path / "bin").mkdir()
+    named = tmp_path / "bin" / "python3.99"
+    named.symlink_to(sys.executable)
+    work = tmp_path / "work"
+    work.mkdir()
+    child = runner._Child(
+        Settings(ranks=2), runner.Target(str(named), {}), str(work), (), lambda: False, lambda row: None
+    )
+    first = child._environment()["PATH"].split(os.pathsep)[0]
+    assert first == str(work / "bin")
+    assert str(named) in (work / "bin" / "python").read_text()
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    assert child._environment()["PATH"].split(os.pathsep)[0] == str(tmp_path / "bin")
+
+
 def test_a_launcher_of_the_shell_does_not_reach_the_child(fake, monkeypatch, tmp_path):
     monkeypatch.setenv("MS_ROLE", "MS_WORKER")
     monkeypatch.setenv("RANK_ID", "5")
