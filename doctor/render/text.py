@@ -131,7 +131,7 @@ def _pieces(text: str) -> Iterable[str]:
         yield word
 
 
-_STEP = re.compile(r"(?:^|(?<=[。；：])|(?<=[。；：:;.] ))([1-9])\) ")
+_STEP = re.compile(r"(?:^|(?<=[。；：？])|(?<=[。；：？:;.?!] ))([1-9])\) ")
 
 
 def steps(text: str) -> list[str]:
