@@ -36,7 +36,9 @@ class _Line:
 
     def text(self) -> str:
         if self.source:
-            return f"[ -f {shlex.quote(self.source)} ] && . {shlex.quote(self.source)}"
+            # an absent file is said, and ends no shell that runs with set -e
+            path = shlex.quote(self.source)
+            return f"if [ -f {path} ]; then . {path}; else echo {shlex.quote(self.source + ': not found')} >&2; fi"
         if self.value is None:
             return f"unset {self.name}"
         if self.name in _PATHS:

@@ -44,4 +44,4 @@ def test_a_file_to_source_is_sourced_only_if_it_is_there():
     host = compose.load(f"{compose.folder()}/ver-cann-not-sourced.yaml")
     script = envfix.script(checkup.check(host, checkup.Options(only=("VER501",))), "en")
     code = [line for line in script.splitlines() if line and not line.startswith("#")]
-    assert len(code) == 1 and code[0].startswith("[ -f /") and code[0].endswith("set_env.sh")
+    assert len(code) == 1 and code[0].startswith("if [ -f /") and "then . /" in code[0]

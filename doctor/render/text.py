@@ -131,7 +131,7 @@ def _pieces(text: str) -> Iterable[str]:
         yield word
 
 
-_STEP = re.compile(r"(?:(?<=[\s。；：:;.])|^)([1-9])\) ")
+_STEP = re.compile(r"(?:^|(?<=[。；：？])|(?<=[。；：？:;.?!] ))([1-9])\) ")
 
 
 def steps(text: str) -> list[str]:
@@ -160,9 +160,9 @@ def step_rows(text: str, columns: int, fold: Callable[[str, int], list[str]] = w
     """``steps`` in lines of at most ``columns`` cells, the further lines of a step below its words."""
     out: list[str] = []
     for step in steps(text):
-        hang = "   " if _STEP.match(step) else ""
-        rows = fold(step, columns - len(hang))
-        out += [(hang if n else "") + row for n, row in enumerate(rows)]
+        number = step[:3] if _STEP.match(step) else ""
+        rows = fold(step[len(number) :], columns - len(number))
+        out += [(" " * len(number) if n else number) + row for n, row in enumerate(rows)]
     return out
 
 

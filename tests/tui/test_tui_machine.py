@@ -94,10 +94,10 @@ async def test_running_again_and_the_language():
         before = text_of(the)
         await pilot.press("r")
         await settle(pilot)
-        assert text_of(the) != before and "cpu:" in text_of(the)
+        assert text_of(the) != before and "no NPU here" in text_of(the)
         await pilot.press("l")
         await settle(pilot)
-        assert "cpu：" in text_of(the)
+        assert "本机没有 NPU" in text_of(the)
 
 
 async def test_a_host_that_fails_is_a_line_and_no_end():
