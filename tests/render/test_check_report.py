@@ -15,7 +15,8 @@ from doctor.rulebase import load as load_rules
 HOSTS = Path(__file__).resolve().parent.parent.parent / "fixtures" / "hosts"
 SOUND = ("a2-8p", "a3-16d", "910a-8p", "a2-container-one-card", "cpu")
 BROKEN = (
-    "npu-alarm-hbm-ecc", "npu-card-lost", "npu-smi-dies-half-way", "npu-driver-not-complete", "container-mounts-missing",
+    "npu-alarm-hbm-ecc", "npu-card-lost", "npu-smi-dies-half-way", "npu-driver-not-complete",
+    "container-mounts-missing",
     "hccl-link-flapping", "hccl-whitelist-without-file", "ver-driver-too-old", "ver-cann-not-sourced", "env-disk-full",
     "env-host-name-unresolvable", "run-port-busy",
 )  # fmt: skip
