@@ -403,10 +403,9 @@ def class_entry(package: Package, module: str, node: ast.ClassDef) -> list[Any]:
                     and tail(inner.value) == "self"
                 ):
                     members.setdefault(inner.attr, "?")
-                elif isinstance(inner, ast.Call) and tail(inner.func) == "setattr" and not isinstance(
-                    inner.args[1] if len(inner.args) > 1 else None, ast.Constant
-                ):  # fmt: skip
-                    is_open = True
+                elif isinstance(inner, ast.Call) and tail(inner.func) == "setattr" and len(inner.args) > 1:
+                    own = tail(inner.args[0]) in ("self", "cls")
+                    is_open = is_open or (own and not isinstance(inner.args[1], ast.Constant))
         elif isinstance(item, ast.Assign):
             for target in item.targets:
                 if isinstance(target, ast.Name):

@@ -185,6 +185,11 @@ def unreadable(name: str, problem: Problem) -> Answer:
     return fail(args, Evidence(name, problem.line, problem.text))
 
 
+def readable(module: Module) -> list[Answer]:
+    """CODE500 speaks of files that never become a Module: ``judge`` answers for it."""
+    return []
+
+
 def speaks(module: Module) -> bool:
     """Whether a file has anything to do with MindSpore."""
     return any(use.name.split(".", 1)[0].rstrip(":") in SPEAKS_OF for use in module.uses)
