@@ -175,7 +175,7 @@ def _same(value: Any, other: Any) -> bool:
 
 
 def _is_made(module: Module, node: ast.AST, scope: Scope, names: list[str]) -> bool:
-    """Whether a value comes from one of the callables; ``cell``: it is a Cell; a trailing ``.*`` takes a whole module."""
+    """Whether a value comes from one of the callables; ``cell``: it is a Cell; a last ``.*`` takes a whole module."""
     made = module.made_by(node, scope)
     if "cell" in names and is_cell_value(module, node, scope):
         return True

@@ -11,7 +11,9 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+Node = TypeVar("Node", bound=ast.AST)
 
 LARGEST = 4 << 20
 """Bytes of a source file that is still read."""
@@ -137,6 +139,7 @@ class Module:
         self._raw_calls: list[tuple[ast.Call, Scope, bool]] = []
         self._imports: list[tuple[str, ast.AST, bool, Scope]] = []
         self._cells: dict[ClassInfo, bool] = {}
+        self._nodes: dict[type, list[Any]] = {}
         _Walker(self).run()
         self._resolve()
 
@@ -244,6 +247,13 @@ class Module:
 
     # -------------------------------------------------------------- around a node
 
+    def every(self, kind: type[Node]) -> list[Node]:
+        """All nodes of a kind, from one walk for all who ask."""
+        if not self._nodes:
+            for node in ast.walk(self.tree):
+                self._nodes.setdefault(type(node), []).append(node)
+        return self._nodes.get(kind, [])
+
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes around a node, the nearest first."""
         current = self.parents.get(node)
@@ -260,6 +270,18 @@ class Module:
         for call in self.calls:
             if call.name and self.is_a(call.name, *names):
                 yield call
+
+    @property
+    def loose(self) -> list[tuple[str, ast.AST, bool]]:
+        """(name, node, guarded) of every name that no scope binds."""
+        out: list[tuple[str, ast.AST, bool]] = []
+        for node, scope, guarded in self._raw:
+            first = node
+            while isinstance(first, ast.Attribute):
+                first = first.value
+            if isinstance(first, ast.Name) and scope.find(first.id) is None:
+                out.append((first.id, first, guarded))
+        return out
 
     def _resolve(self) -> None:
         self._cells = {}
