@@ -6,8 +6,7 @@ from typing import Any
 
 from doctor.checks.code.common import at
 from doctor.model import Answer
-from doctor.source.api import Trouble
-from doctor.source.tree import Module
+from doctor.source.tree import Module, Trouble
 
 DOCS = "https://www.mindspore.cn/docs/{lang}/r{version}/api_python/mindspore.html"
 

@@ -6,7 +6,7 @@ import ast
 
 from doctor.checks.code.common import LAYERS, OPTIMIZERS, at, has_parameters, made, text
 from doctor.model import Answer
-from doctor.source.match import is_cell_value
+from doctor.source.match import NOTHING, argument, is_cell_value, literal
 from doctor.source.tree import ClassInfo, Module, Scope
 
 
@@ -259,4 +259,75 @@ def late_mode(module: Module) -> list[Answer]:
             if built and has_parameters(module, other.node, other.scope):
                 out.append(at(module, call.node, {"name": text(other.node, 60)}, other.node))
                 break
+    return out
+
+
+def dropout_pair(module: Module) -> list[Answer]:
+    """The pair that the primitive ops.Dropout returns, used as one tensor.
+
+    Source: run on 2.7.0 and 2.10.0: (output, mask); adding 1 raises TypeError.
+    """
+    out = []
+    for call in module.calls:
+        if not _dropout_primitive(module, call.node.func, call.scope):
+            continue
+        around = module.parents.get(call.node)
+        unpacked = isinstance(around, ast.Assign) and isinstance(around.targets[0], (ast.Tuple, ast.List))
+        kept = isinstance(around, (ast.Subscript, ast.Expr)) or unpacked
+        if isinstance(around, ast.Assign) and isinstance(around.targets[0], ast.Name) and not unpacked:
+            name = around.targets[0].id
+            function = call.scope.function
+            used = ast.walk(function) if function is not None else iter(())
+            kept = not any(
+                isinstance(n, ast.BinOp) and any(isinstance(s, ast.Name) and s.id == name for s in (n.left, n.right))
+                for n in used
+            )
+        elif not isinstance(around, (ast.BinOp, ast.Call)):
+            kept = True
+        if not kept:
+            out.append(at(module, call.node, {"name": text(call.node)}))
+    return out
+
+
+def _dropout_primitive(module: Module, func: ast.expr, scope: Scope) -> bool:
+    return module.is_a(module.made_by(func, scope), "mindspore.ops.Dropout", "mindspore.ops.operations.Dropout")
+
+
+def dropout_always_on(module: Module) -> list[Answer]:
+    """A dropout in a Cell that evaluation does not switch off.
+
+    Source: run on 2.7.0 and 2.10.0: ops.Dropout gives 10 % zeros in evaluation too.
+    """
+    out = []
+    for call in module.calls:
+        owner = call.scope.owner
+        if owner is None or not module.is_cell(owner):
+            continue
+        if module.is_a(call.name, "mindspore.ops.Dropout", "mindspore.ops.operations.Dropout"):
+            out.append(at(module, call.node, {"name": "ops.Dropout"}))
+        elif call.name in ("mindspore.ops.dropout", "mindspore.mint.nn.functional.dropout"):
+            training = argument(call.node, "training/2")
+            sure = training is None or (isinstance(training, ast.Constant) and training.value is True)
+            guarded = any(
+                isinstance(a, (ast.If, ast.IfExp)) and "training" in text(a.test) for a in module.ancestors(call.node)
+            )
+            if sure and not guarded and not any(k.arg is None for k in call.node.keywords):
+                out.append(at(module, call.node, {"name": "ops.dropout"}))
+    return out
+
+
+def dropout_keep_prob(module: Module) -> list[Answer]:
+    """nn.Dropout with a number in the first place, which is keep_prob up to 2.10 and p later.
+
+    Keeping less than half is almost always meant the other way round; otherwise only the name is missing.
+    """
+    out = []
+    for call in module.calls_to("mindspore.nn.Dropout"):
+        given = argument(call.node, "keep_prob/0")
+        value = literal(module, given, call.scope) if given is not None else NOTHING
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            continue
+        named = any(k.arg == "keep_prob" for k in call.node.keywords)
+        how = {"severity": "advice"} if named else {"severity": "warning"} if value >= 0.5 else {}
+        out.append(at(module, call.node, {"value": f"{value:g}", "percent": f"{(1 - value) * 100:g} %"}, **how))
     return out

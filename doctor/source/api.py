@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from doctor.rulebase import data_folder
 from doctor.source import table as tables
 from doctor.source.table import Found, Table
-from doctor.source.tree import Call, Module, Scope, Use
+from doctor.source.tree import Call, Module, Scope, Trouble, Use
 
 PUBLIC = (
     "mindspore", "mindspore.nn", "mindspore.ops", "mindspore.mint", "mindspore.mint.nn",
@@ -38,24 +38,6 @@ class Target(NamedTuple):
     mindspore: str = ""
     mindformers: str = ""
     sure: bool = True
-
-
-class Trouble(NamedTuple):
-    """One wrong use. ``kind``: absent · module · member · keyword · positional · twice · deprecated · context ·
-    context_gone · context_old. ``name`` is the qualified name as resolved, ``what`` the word at fault."""
-
-    kind: str
-    name: str
-    what: str
-    node: ast.AST
-    line: int
-    version: str
-    package: str
-    exact: bool
-    more: str = ""
-    elsewhere: tuple[str, ...] = ()
-    use: dict[str, str] = {}  # noqa: RUF012
-    given: bool = False
 
 
 class Known:

@@ -105,6 +105,24 @@ class Call(NamedTuple):
     guarded: bool
 
 
+class Trouble(NamedTuple):
+    """One wrong use. ``kind``: absent · module · member · keyword · positional · twice · deprecated · context ·
+    context_gone · context_old. ``name`` is the qualified name as resolved, ``what`` the word at fault."""
+
+    kind: str
+    name: str
+    what: str
+    node: ast.AST
+    line: int
+    version: str
+    package: str
+    exact: bool
+    more: str = ""
+    elsewhere: tuple[str, ...] = ()
+    use: dict[str, str] = {}  # noqa: RUF012
+    given: bool = False
+
+
 class Names(Protocol):
     """What an API table says of qualified names."""
 
@@ -132,7 +150,7 @@ class Module:
         self.stars: list[str] = []
         self.parents: dict[ast.AST, ast.AST] = {}
         self.scopes: dict[ast.AST, Scope] = {}
-        self.api: list[Any] = []
+        self.api: list[Trouble] = []
         self.names: Names | None = None
         self.version = ""
         self._raw: list[tuple[ast.AST, Scope, bool]] = []
