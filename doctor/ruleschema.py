@@ -36,6 +36,9 @@ LOG_LEVELS = ("DEBUG", "INFO", "EVENT", "WARNING", "ERROR", "CRITICAL")
 JUDGED = ("log", "check", "code", "when", "smoke")
 """Kinds of match that this version judges; a rule of another kind that loaded would silently never fire."""
 
+CODE_ARGS = {"call", "name", "value", "argument", "file", "line", "class", "count"}
+"""What texts of a code rule without a check may use; see doctor.source.match."""
+
 DEFAULT_LEVELS = ("WARNING", "ERROR", "CRITICAL")
 _ID = re.compile(rf"({'|'.join(FAMILIES)})\d{{3}}")
 _PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)(\??)\}")
@@ -495,12 +498,10 @@ def _lint_code(path: str, rule: RuleS, code: CodeS, node: yaml.Node | None, *, f
     if code.check and full and not _callable(code.check):
         say("$.match.code.check", f"{code.check} is no callable of the doctor")
     if not code.check:
-        from doctor.source.match import KNOWN_ARGS
-
         for field, text in (("title", rule.title), ("cause", rule.cause), ("next", rule.next)):
             for lang, words in (("zh", text.zh), ("en", text.en)):
                 for word, _ in _PLACEHOLDER.findall(words):
-                    if word not in KNOWN_ARGS:
+                    if word not in CODE_ARGS:
                         say(f"$.{field}.{lang}", f"{{{word}}} is filled by nothing in a code rule")
     return found
 

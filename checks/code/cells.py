@@ -304,6 +304,8 @@ def dropout_always_on(module: Module) -> list[Answer]:
         if owner is None or not module.is_cell(owner):
             continue
         if module.is_a(call.name, "mindspore.ops.Dropout", "mindspore.ops.operations.Dropout"):
+            if "attr='training'" in ast.dump(owner.node):
+                continue  # a Cell that looks at its mode itself
             out.append(at(module, call.node, {"name": "ops.Dropout"}))
         elif call.name in ("mindspore.ops.dropout", "mindspore.mint.nn.functional.dropout"):
             training = argument(call.node, "training/2")

@@ -43,8 +43,11 @@ def _annotation(module: Module, node: ast.AST) -> bool:
     """Annotations need not exist when they are never evaluated."""
     previous: ast.AST = node
     for around in module.ancestors(node):
-        if isinstance(around, ast.arg) or (isinstance(around, ast.AnnAssign) and around.annotation is previous):
+        if isinstance(around, ast.arg):
             return "annotations" in module.text
+        if isinstance(around, ast.AnnAssign) and around.annotation is previous:
+            scope = next((module.scopes[a] for a in module.ancestors(around) if a in module.scopes), module.top)
+            return scope.kind == "function" or "annotations" in module.text
         previous = around
     return False
 

@@ -417,3 +417,44 @@ def softmax_then_cross_entropy(module: Module) -> list[Answer]:
                         ):
                             out.append(at(module, node, {"name": loss.rsplit(".", 1)[-1]}, value))
     return out
+
+
+def bad_values(module: Module) -> list[Answer]:
+    """Literal arguments that the constructor refuses.
+
+    Source: runs on 2.10.0: ValueError of Dropout, AdamWeightDecay and GeneratorDataset.
+    """
+    out = []
+    for call in module.calls:
+        if not call.name.startswith("mindspore."):
+            continue
+        tip = call.name.rsplit(".", 1)[-1]
+        for what, allowed, node in _refused(module, call, tip):
+            out.append(at(module, call.node, {"name": tip, "what": what, "value": text(node), "allowed": allowed}))
+    return out
+
+
+def _refused(module: Module, call: Call, tip: str) -> list[tuple[str, str, ast.expr]]:
+    def value(which: str) -> tuple[ast.expr, object] | None:
+        node = argument(call.node, which)
+        found = literal(module, node, call.scope) if node is not None else NOTHING
+        return None if node is None or found is NOTHING or isinstance(found, bool) else (node, found)
+
+    out: list[tuple[str, str, ast.expr]] = []
+    if tip in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d") and call.name.startswith("mindspore.nn."):
+        given = value("p")
+        if given and isinstance(given[1], (int, float)) and not 0 <= given[1] < 1:
+            out.append(("p", "0 <= p < 1", given[0]))
+    if tip in OPTIMIZERS and call.name.startswith("mindspore.nn."):
+        given = value("learning_rate/1")
+        if given and isinstance(given[1], (int, float)) and given[1] < 0:
+            out.append(("learning_rate", ">= 0", given[0]))
+    if tip == "flash_attention_score":
+        given = value("input_layout")
+        if given and isinstance(given[1], str) and given[1] not in ("BSH", "BNSD", "SBH", "BSND", "TND"):
+            out.append(("input_layout", "BSH, BNSD, SBH, BSND, TND", given[0]))
+    if tip.endswith("Dataset"):
+        number, all_ = value("shard_id"), value("num_shards")
+        if number and all_ and isinstance(number[1], int) and isinstance(all_[1], int) and number[1] >= all_[1]:
+            out.append(("shard_id", f"< {all_[1]}", number[0]))
+    return out

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from doctor.model import Answer, Evidence, Finding, Verdict, fail
+from doctor.model import Answer, Evidence, Fact, Finding, Text, Unknown, Verdict, fail
 from doctor.rulebase import Rule, RuleBase
 from doctor.source import api, match, tree
+from doctor.source import table as tables
 from doctor.source.api import Known, Target
 from doctor.source.tree import Module, Problem
 
@@ -25,6 +26,18 @@ MOST_FINDINGS = 200
 
 SKIPPED = {"__pycache__", "node_modules", "site-packages", "dist-packages", "build", "kernel_meta"}
 UNREADABLE = "CODE500"
+TABLES = "doctor.checks.code.api:"
+"""Checks that ask the API tables begin with this."""
+
+PROBLEMS: dict[str, Text] = {
+    "syntax": {"zh": "语法错误", "en": "a syntax error"},
+    "python2": {"zh": "Python 2 的写法", "en": "Python 2"},
+    "too_large": {"zh": "文件超过 4 MiB，未读取", "en": "larger than 4 MiB, not read"},
+    "binary": {"zh": "是二进制文件", "en": "a binary file"},
+    "no_file": {"zh": "没有这个文件", "en": "no such file"},
+    "denied": {"zh": "没有读取权限", "en": "permission denied"},
+    "not_understood": {"zh": "无法解析", "en": "cannot be parsed"},
+}
 SPEAKS_OF = ("mindspore", "mindformers", "mindnlp", "mindone", "mindcv", "mindyolo")
 
 
@@ -146,7 +159,13 @@ def judge(
                         bucket.append(one)
     out = [f for spec in rules for f in failed.get(spec.rule.id, ())]
     if looked:
-        out += [finding(s, Answer(Verdict.PASS)) for s in rules if s.rule.id not in failed]
+        blind = Answer(Verdict.UNKNOWN, {"version": target.mindspore, "versions": ", ".join(tables.index("mindspore"))},
+                       why="no_api_table", how="mindspore_option")  # fmt: skip
+        partial = not known.whole("mindspore") or not known.tables["mindspore"]
+        for spec in rules:
+            if spec.rule.id not in failed:
+                asks = partial and spec.code["check"].startswith(TABLES)
+                out.append(finding(spec, blind if asks else Answer(Verdict.PASS)))
     return out
 
 
@@ -181,8 +200,20 @@ def finding(spec: Spec, answer: Answer) -> Finding:
 
 def unreadable(name: str, problem: Problem) -> Answer:
     """A file that is no Python 3, in one answer."""
-    args = {"file": name, "line": problem.line, "why": problem.why, "what": problem.text or problem.why}
+    words = PROBLEMS[problem.why]
+    args = {"file": name, "line": problem.line, "why": problem.why, "what": problem.text or "-",
+            "why_zh": words["zh"], "why_en": words["en"]}  # fmt: skip
     return fail(args, Evidence(name, problem.line, problem.text))
+
+
+def target_of(facts: Mapping[str, Fact | Unknown], mindspore: str = "") -> Target:
+    """The versions to judge for: the one named, else the installed ones, else not known."""
+    versions = []
+    for name in ("ver.mindspore", "ver.mindformers"):
+        fact = facts.get(name)
+        value = fact.value if isinstance(fact, Fact) else None
+        versions.append(str(value.get("version") or "") if isinstance(value, Mapping) else "")
+    return Target(mindspore or versions[0], versions[1], bool(mindspore or versions[0]))
 
 
 def readable(module: Module) -> list[Answer]:

@@ -17,9 +17,6 @@ from typing import Any
 from doctor.model import Answer, Evidence, fail
 from doctor.source.tree import Call, ClassInfo, Module, Scope
 
-KNOWN_ARGS = frozenset({"call", "name", "value", "argument", "file", "line", "class", "count"})
-"""What texts of such a rule may use."""
-
 IS: dict[str, Callable[[Any], bool]] = {
     "string": lambda v: isinstance(v, str),
     "number": lambda v: isinstance(v, (int, float)) and not isinstance(v, bool),
