@@ -240,4 +240,5 @@ __all__ = [
     "read",
     "spec_of",
     "specs",
+    "target_of",
 ]
