@@ -20,6 +20,13 @@ def _masks(module: Module) -> list[tuple[Call, ast.expr, ast.AST, Scope]]:
         if given is not None:
             value, scope = module.value(given, call.scope)
             out.append((call, given, value if value is not None else given, scope))
+    for call in module.calls:  # an object made of a FlashAttention class, called with (q, k, v, mask)
+        made_by = module.made_by(call.node.func, call.scope) or ""
+        if made_by.rsplit(".", 1)[-1] == "FlashAttention":
+            given = argument(call.node, "attn_mask/attention_mask/3")
+            if given is not None:
+                value, scope = module.value(given, call.scope)
+                out.append((call, given, value if value is not None else given, scope))
     return out
 
 
@@ -32,7 +39,27 @@ def mask_polarity(module: Module) -> list[Answer]:
     for call, given, value, scope in _masks(module):
         if _is_tril(module, value, scope):
             out.append(at(module, call.node, {"name": text(given)}, value))
+    if not out and "flash" in module.text.lower() and not _inverts(module):
+        for node in module.every(ast.Assign):
+            name = text(node.targets[0])
+            if "mask" in name.lower() and _is_tril(module, node.value, _scope_of(module, node)):
+                out.append(at(module, node, {"name": name}, severity="warning", confidence="guess"))
+                break
     return out
+
+
+def _inverts(module: Module) -> bool:
+    """Whether a file turns masks round, fills by them or adds them."""
+    words = {n.attr for n in module.every(ast.Attribute)} | {n.id for n in module.every(ast.Name)}
+    if words & {"logical_not", "triu", "masked_fill", "Triu", "where", "select", "bitwise_not"}:
+        return True
+    return any(isinstance(n.op, ast.Sub) and "mask" in text(n).lower() for n in module.every(ast.BinOp)) or any(
+        isinstance(n.op, (ast.Invert, ast.Not)) and "mask" in text(n).lower() for n in module.every(ast.UnaryOp)
+    )
+
+
+def _scope_of(module: Module, node: ast.AST) -> Scope:
+    return next((module.scopes[a] for a in module.ancestors(node) if a in module.scopes), module.top)
 
 
 def _is_tril(module: Module, node: ast.AST | None, scope: Scope, depth: int = 0) -> bool:
@@ -124,23 +151,35 @@ def padded_keys(module: Module) -> list[Answer]:
         for node in ast.walk(function):
             if isinstance(node, ast.Call) and node.args and (module.call_name(node, scope) or "").endswith(".pad"):
                 name = text(node.args[0])
-                if name in ("k", "key", "keys", "K", "key_layer", "k_pad"):
+                if name.lower() in ("k", "keys") or "key" in name.lower() or name.lower().startswith("k_"):
                     out.append(at(module, node, {"name": name}))
                     break
     return out
 
 
 def two_positions(module: Module) -> list[Answer]:
-    """A learned position table and rotary embedding in one class."""
-    out = []
+    """A learned position table and rotary embedding in one class, or in the classes of one file."""
+    learned: list[tuple[ClassInfo, ast.AST]] = []
+    rotary: list[tuple[ClassInfo, ast.AST]] = []
     for info in module.classes:
-        if not module.is_cell(info):
-            continue
-        learned = _attribute(module, info, ("wpe", "position_embedding", "position_embeddings", "pos_embedding"), True)
-        rotary = _attribute(module, info, ("rotary", "rope", "rotary_emb", "rotary_embedding"), False)
-        if learned is not None and rotary is not None:
-            out.append(at(module, rotary, {"name": info.name}, learned))
-    return out
+        if module.is_cell(info):
+            table = _attribute(
+                module, info, ("wpe", "position_embedding", "position_embeddings", "pos_embedding"), True
+            )
+            turned = _attribute(
+                module, info, ("rotary", "rope", "rotary_emb", "rotary_embedding", "rotary_embed"), False
+            )
+            learned += [(info, table)] if table is not None else []
+            rotary += [(info, turned)] if turned is not None else []
+    if not learned or not rotary:
+        return []
+    same = [(i, t, r) for i, t in learned for j, r in rotary if i is j]
+    if same:
+        return [at(module, r, {"name": i.name}, t) for i, t, r in same]
+    used = {text(c.node.func) for c in module.calls}
+    if len(module.classes) <= 6 and rotary[0][0].name in used:
+        return [at(module, rotary[0][1], {"name": learned[0][0].name}, learned[0][1], severity="advice")]
+    return []
 
 
 def _attribute(module: Module, info: ClassInfo, names: tuple[str, ...], embedding: bool) -> ast.AST | None:

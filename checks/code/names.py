@@ -22,10 +22,13 @@ def undefined(module: Module) -> list[Answer]:
         return []
     out = []
     seen: set[str] = set()
+    packages: set[str] = set()
+    if module.name.endswith("__init__.py"):  # importing from a sub-module binds its name in the package
+        packages = {part for n in module.every(ast.ImportFrom) for part in (n.module or "").split(".")}
     for name, node, guarded in module.loose:
         if name in KNOWN or name in seen or guarded:
             continue
-        if _anywhere(module, name) or _annotation(module, node) or _caught(module, node):
+        if name in packages or _anywhere(module, name) or _annotation(module, node) or _caught(module, node):
             continue
         seen.add(name)
         out.append(at(module, node, {"name": name}))

@@ -41,6 +41,10 @@ def _only_loss(module: Module, node: ast.expr, scope: Scope) -> bool:
     info = module.local_class(value, home)
     if info is None or not isinstance(value, ast.Call) or not module.is_cell(info) or holds_parameters(module, info):
         return False
+    method = info.methods.get("construct")
+    takes = [a.arg for a in method.args.args[1:]] if method is not None else []
+    if takes and takes[0] in ("logits", "logit", "pred", "preds", "outputs", "output") and len(takes) > 1:
+        return True  # what it compares comes from outside
     if any(not isinstance(a, ast.Constant) for a in value.args) or any(
         not isinstance(k.value, ast.Constant) for k in value.keywords
     ):
@@ -126,7 +130,8 @@ def unshifted_labels(module: Module) -> list[Answer]:
                 continue
             if inputs.get(logits) == labels and _bound_once(scope, labels):
                 out.append(at(module, node, {"name": labels, "what": logits}))
-    for node in (*module.every(ast.Assign), *module.every(ast.Dict)) if "label" in module.text else ():
+    copies = (*module.every(ast.Assign), *module.every(ast.Dict)) if "label" in module.text else ()
+    for node in (*copies, *module.every(ast.Return), *module.every(ast.Yield)):
         name = _copied_labels(node)
         if name and not _speaks_of_shift(module):
             out.append(at(module, node, {"name": name, "what": text(node, 60)}, severity="warning", confidence="guess"))
@@ -185,6 +190,14 @@ def _copied_labels(node: ast.AST) -> str:
         pairs = [(node.targets[0].id, node.value)]
     elif isinstance(node, ast.Dict):
         pairs = [(str(k.value), v) for k, v in zip(node.keys, node.values, strict=True) if isinstance(k, ast.Constant)]
+    if isinstance(node, (ast.Return, ast.Yield)) and isinstance(node.value, ast.Tuple) and len(node.value.elts) == 2:
+        first, second = node.value.elts
+        if (
+            isinstance(first, ast.Name)
+            and first.id in ("input_ids", "ids", "tokens", "token_ids")
+            and text(first) == text(second)
+        ):
+            return first.id
     for name, value in pairs:
         if name in ("labels", "label", "target_ids", "targets"):
             if (
@@ -199,21 +212,15 @@ def _copied_labels(node: ast.AST) -> str:
 
 
 def _speaks_of_shift(module: Module) -> bool:
-    """Whether anything in the file moves, masks or leaves the shift to a model that does it."""
-    squeezed = module.text.replace(" ", "")
-    signs = (
-        "1:]",
-        ":-1]",
-        "shift",
-        "roll(",
-        "-100",
-        "ignore",
-        "mask",
-        "mindformers",
-        "from_pretrained",
-        "strided_slice",
-    )
-    return any(sign in squeezed.lower() for sign in signs)
+    """Whether code (not comments) moves by one, or leaves that to a model that does it."""
+    for one in module.every(ast.Slice):
+        if text(one.lower) == "1" or text(one.upper) == "-1":
+            return True
+    words = {n.id.lower() for n in module.every(ast.Name)} | {n.attr.lower() for n in module.every(ast.Attribute)}
+    if any("shift" in w or w in ("roll", "strided_slice", "from_pretrained", "masked_lm") for w in words):
+        return True
+    masked = any(n.value == -100 for n in module.every(ast.Constant)) or any("mlm" in w for w in words)
+    return masked or any(u.name.startswith("mindformers") for u in module.uses)
 
 
 def torch_mode(module: Module) -> list[Answer]:
@@ -226,13 +233,31 @@ def torch_mode(module: Module) -> list[Answer]:
         func = call.node.func
         if not isinstance(func, ast.Attribute) or func.attr not in ("train", "eval") or call.name:
             continue
-        if len(call.node.args) > 1 or not is_cell_value(module, func.value, call.scope):
+        if len(call.node.args) > 1:
             continue
-        info = module.local_class(func.value, call.scope)
+        given = _some_cell(module, func.value, call.scope)
+        if given is None:
+            continue
+        info = module.local_class(given, call.scope)
         if info is None or not _defines(module, info, func.attr):
             new = "set_train()" if func.attr == "train" else "set_train(False)"
             out.append(at(module, call.node, {"name": text(func), "what": new}))
     return out
+
+
+def _some_cell(module: Module, node: ast.expr, scope: Scope) -> ast.expr | None:
+    """The Cell that a name was first bound to, if it was: ``net = GPT()``, then ``net = auto_mixed_precision(net)``."""
+    if is_cell_value(module, node, scope):
+        return node
+    found = scope.find(node.id) if isinstance(node, ast.Name) else None
+    if found is None or any(b.kind != "expr" for b in found[1]):
+        return None
+    first: ast.expr = found[1][0].value
+    if not isinstance(first, ast.Call) or not is_cell_value(module, first, found[0]):
+        return None
+    name = node.id if isinstance(node, ast.Name) else ""
+    again = all(any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(b.value)) for b in found[1][1:])
+    return first if again else None
 
 
 def _defines(module: Module, info: ClassInfo, method: str) -> bool:

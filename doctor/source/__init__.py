@@ -38,7 +38,7 @@ PROBLEMS: dict[str, Text] = {
     "denied": {"zh": "没有读取权限", "en": "permission denied"},
     "not_understood": {"zh": "无法解析", "en": "cannot be parsed"},
 }
-SPEAKS_OF = ("mindspore", "mindformers", "mindnlp", "mindone", "mindcv", "mindyolo")
+SPEAKS_OF = ("mindspore", "mindformers", "mindnlp", "mindone", "mindcv", "mindyolo", *api.NO_PACKAGES)
 
 
 class Spec(NamedTuple):

@@ -18,6 +18,9 @@ PUBLIC = (
     "mindspore.mint.nn.functional", "mindspore.train", "mindspore.amp", "mindspore.communication",
     "mindspore.dataset", "mindspore.parallel", "mindspore.common.initializer", "mindspore.runtime",
 )  # fmt: skip
+NO_PACKAGES = ("ms_transformers", "mindspore_transformers", "mindspore_gpt")
+"""Packages that examples on the web import and that exist nowhere."""
+
 PACKAGES = ("mindspore", "mindformers")
 ADAPTERS = ("mindnlp", "mindtorch", "msadapter", "mindone")
 """Packages that give Tensor and Cell further methods when they are imported."""
@@ -205,6 +208,10 @@ def _use(
 ) -> None:
     name = use.name.rstrip(":")
     package = name.split(".", 1)[0]
+    if package in NO_PACKAGES and use.imported and not use.guarded and (package, 0) not in said:
+        said.add((package, 0))
+        out.append(Trouble("module", package, package, use.node, use.line, "-", "mindformers", True))
+        return
     if package not in PACKAGES or use.guarded or use.stored or name.endswith(".*"):
         return
     answer = known.find(name)

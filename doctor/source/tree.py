@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 Node = TypeVar("Node", bound=ast.AST)
+
+DEEPEST = 4000
 
 LARGEST = 4 << 20
 """Bytes of a source file that is still read."""
@@ -553,6 +556,15 @@ if hasattr(ast, "TryStar"):
 
 def read(name: str, data: bytes) -> Module | Problem:
     """A file as a Module, or the one reason why it is none."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, DEEPEST))  # chains of calls are as deep as they are long
+    try:
+        return _read(name, data)
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _read(name: str, data: bytes) -> Module | Problem:
     if len(data) > LARGEST:
         return Problem("too_large", 0, "")
     if b"\0" in data[:4096]:
