@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from doctor import __version__, cache
 
-FORMAT = 17
+FORMAT = 19
 """Raise when the compiled form changes."""
 
 

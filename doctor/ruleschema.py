@@ -33,8 +33,11 @@ FAMILIES = (
     "RUN",
 )
 LOG_LEVELS = ("DEBUG", "INFO", "EVENT", "WARNING", "ERROR", "CRITICAL")
-JUDGED = ("log", "check", "when", "smoke")
+JUDGED = ("log", "check", "code", "when", "smoke")
 """Kinds of match that this version judges; a rule of another kind that loaded would silently never fire."""
+
+CODE_ARGS = {"call", "name", "value", "argument", "file", "line", "class", "count"}
+"""What texts of a code rule without a check may use; see doctor.source.match."""
 
 DEFAULT_LEVELS = ("WARNING", "ERROR", "CRITICAL")
 _ID = re.compile(rf"({'|'.join(FAMILIES)})\d{{3}}")
@@ -98,12 +101,54 @@ class SmokeS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     call: str
 
 
+class CondS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One condition on a call; see doctor.source.match. ``arg`` is a keyword, a position, or ``keyword/position``."""
+
+    arg: str | int | None = None
+    is_: Literal[
+        "given", "absent", "string", "number", "int", "float", "bool", "none", "bytes", "tuple", "list", "literal", None
+    ] = msgspec.field(default=None, name="is")
+    equals: list[Any] | None = None
+    differs: list[Any] | None = None
+    above: int | float | None = None
+    below: int | float | None = None
+    length_not: list[int] | None = None
+    matches: str = ""
+    made_by: list[str] = []
+    name: list[str] = []
+    positional: dict[Literal["above", "below"], int] = {}
+    keywords: list[str] = []
+    inside: list[Literal["construct", "cell", "init", "loop", "module"]] = []
+    dropped: bool = False
+    of: list[str] = []
+
+
+class ClassS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A class definition: of a Cell, with some bases, with and without some methods."""
+
+    cell: bool = False
+    base: list[str] = []
+    has: list[str] = []
+    lacks: list[str] = []
+
+
+class CodeS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Python source: calls, methods or classes under conditions, or a Python check of the file."""
+
+    call: list[str] = []
+    method: list[str] = []
+    class_: ClassS | None = msgspec.field(default=None, name="class")
+    where: list[CondS] = []
+    not_: list[CondS] = msgspec.field(default_factory=list, name="not")
+    check: str = ""
+
+
 class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Exactly one of these."""
 
     log: LogS | None = None
     when: str | WhenS | None = None
-    code: dict[str, Any] | None = None
+    code: CodeS | None = None
     series: dict[str, Any] | None = None
     profile: dict[str, Any] | None = None
     check: CheckS | None = None
@@ -143,11 +188,14 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``log`` for a log rule; ``host`` for a check: answers by key, see ``doctor.hosts.compose``; ``config`` for a
     condition: the text of a file named ``name``, judged with some ``facts`` and the ``weights`` (shapes by name) or
     the ``weight_problem`` of a file beside it; ``smoke`` for a verdict of the smoke test: what differs from a healthy
-    run, see ``doctor.smoke.compose``."""
+    run, see ``doctor.smoke.compose``; ``code`` for a code rule: a Python file, judged for the ``versions`` given
+    (default: the newest table)."""
 
     log: str = ""
     host: dict[str, Any] = {}
     smoke: dict[str, Any] = {}
+    code: str = ""
+    versions: dict[Literal["mindspore", "mindformers"], str] = {}
     config: str = ""
     name: str = "config.yaml"
     facts: dict[str, Any] = {}
@@ -342,6 +390,8 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
         say("$.match.smoke.call", f"{rule.match.smoke.call} is no callable of the doctor")
     if full and rule.match.check is not None:
         found += _lint_call(path, rule.match.check, node)
+    if rule.match.code is not None:
+        found += _lint_code(path, rule, rule.match.code, node, full=full)
     if rule.status == "preview" and rule.severity == "error":
         say("$.severity", "a preview rule is at most a warning")
     if not rule.provenance:
@@ -382,7 +432,8 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
     for n, fix in enumerate(rule.fix if rule.match.when is not None else ()):
         for trouble in lint_fix(fix):
             say(f"$.fix[{n}]", trouble)
-    if rule.match.log is not None or rule.match.when is not None or rule.match.smoke is not None or judged_check:
+    static = rule.match.when is not None or rule.match.smoke is not None or rule.match.code is not None
+    if rule.match.log is not None or static or judged_check:
         if not rule.tests.hit:
             say("$.tests", "at least one hit example is needed")
         if len(rule.tests.miss) < 2:
@@ -459,6 +510,35 @@ def compile_when(when: str | WhenS) -> dict[str, Any]:
         "at": list(spec.at),
         "let": {name: cel.parse(text) for name, text in spec.let.items()},
     }
+
+
+def _lint_code(path: str, rule: RuleS, code: CodeS, node: yaml.Node | None, *, full: bool) -> list[Problem]:
+    """A code rule must look for something, and its texts may only use what a match gives."""
+    found: list[Problem] = []
+
+    def say(at: str, text: str) -> None:
+        found.append(Problem(path, _line_of(node, at), text))
+
+    kinds = [bool(code.call or code.method), code.class_ is not None, bool(code.check)]
+    if sum(kinds) != 1:
+        say("$.match.code", "needs call or method, or class, or check")
+    if rule.subject is None:
+        say("$.match.code", "a code rule needs a subject: what is looked at, shown when it passes")
+    for n, condition in enumerate((*code.where, *code.not_)):
+        if condition.matches:
+            try:
+                re.compile(condition.matches)
+            except re.error as error:
+                say(f"$.match.code.where[{n}].matches", f"not a regular expression: {error}")
+    if code.check and full and not _callable(code.check):
+        say("$.match.code.check", f"{code.check} is no callable of the doctor")
+    if not code.check:
+        for field, text in (("title", rule.title), ("cause", rule.cause), ("next", rule.next)):
+            for lang, words in (("zh", text.zh), ("en", text.en)):
+                for word, _ in _PLACEHOLDER.findall(words):
+                    if word not in CODE_ARGS:
+                        say(f"$.{field}.{lang}", f"{{{word}}} is filled by nothing in a code rule")
+    return found
 
 
 def _callable(call: str) -> bool:
@@ -589,7 +669,7 @@ def topics_of(folder: str) -> tuple[dict[str, dict[str, str]], list[Problem]]:
         return {}, [Problem(path, error.line, error.text)]
 
 
-NOT_RULES = ("topics.yaml", "versions.yaml", "signatures.yaml", "hccl_env.yaml")
+NOT_RULES = ("topics.yaml", "versions.yaml", "signatures.yaml", "hccl_env.yaml", "api_renames.yaml")
 
 
 def read_folder(

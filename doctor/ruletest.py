@@ -142,6 +142,41 @@ def _check_examples(rule: Rule, whole: dict[str, Any], say: Callable[..., None])
     return ran
 
 
+def _code_examples(rule: Rule, whole: dict[str, Any], say: Callable[..., None]) -> int:
+    """The examples of a code rule: what it says of small Python files. Returns how many were run."""
+    from doctor import source
+    from doctor.model import Verdict
+
+    spec = source.spec_of(rule, whole)
+    ran = 0
+    for kind in KINDS:
+        for number, example in enumerate(whole["tests"][kind], 1):
+            ran += 1
+            findings = source.example(spec, example["code"], source.Target(**example["versions"]))
+            crash = next((f for f in findings if f.verdict is Verdict.CRASH), None)
+            failed = [f for f in findings if f.verdict is Verdict.FAIL]
+            if crash is not None:
+                say(f"{kind} {number} crashes: {crash.args.get('what')}")
+            elif kind == "hit" and not failed:
+                say(f"hit {number} does not fail")
+            elif kind == "hit":
+                wrong = [_differences(f.args, example["expect"]) for f in failed]
+                if all(wrong):
+                    say(f"hit {number}: {min(wrong, key=len)}")
+                for lang in ("zh", "en"):
+                    for field in ("title", "cause", "next"):
+                        text = ranking.fill(whole[field][lang], failed[0].args)
+                        if "…" in text and "…" not in whole[field][lang]:
+                            say(f"hit {number}: {field}.{lang} has a field that no argument fills: {text[:80]!r}")
+            elif kind == "miss" and failed:
+                say(f"miss {number} fails: {failed[0].title.get('en', '')} (line {failed[0].args.get('line')})")
+            elif kind == "todo_hit" and failed:
+                say(f"todo_hit {number} fires now: move it to hit", True)
+            elif kind == "todo_miss" and not failed:
+                say(f"todo_miss {number} is quiet now: move it to miss", True)
+    return ran
+
+
 def _differences(args: dict[str, Any], expected: dict[str, str]) -> str:
     return ", ".join(f"{k} is {args.get(k)!r}, expected {v!r}" for k, v in expected.items() if args.get(k) != v)
 
@@ -183,7 +218,7 @@ def run(
         whole = base.whole(rule.id)
         if rule.kind == "check" and not whole["match"]["check"]["needs"]:
             continue
-        if rule.kind not in ("log", "check", "when", "smoke"):
+        if rule.kind not in ("log", "check", "when", "smoke", "code"):
             continue
         path = os.path.join(os.path.dirname(folder), whole["file"])
         if not chosen(path):
@@ -194,6 +229,9 @@ def run(
 
         if rule.kind == "when":
             ran += _config_examples(rule, whole, base, say)
+            continue
+        if rule.kind == "code":
+            ran += _code_examples(rule, whole, say)
             continue
         if rule.log is None:
             ran += _check_examples(rule, whole, say)

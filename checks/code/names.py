@@ -1,0 +1,70 @@
+"""Names that are used and never bound, and texts that are almost right."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+
+from doctor.checks.code.common import at
+from doctor.model import Answer
+from doctor.source.tree import Module
+
+KNOWN = {
+    *dir(builtins), "__file__", "__name__", "__doc__", "__builtins__", "__class__", "__path__", "__spec__",
+    "__package__", "__loader__", "__annotations__", "reveal_type", "get_ipython", "display", "WindowsError",
+}  # fmt: skip
+"""Names that need no binding."""
+
+
+def undefined(module: Module) -> list[Answer]:
+    """Names that nothing in the file binds; one answer for a name. Silent where ``from … import *`` may bring them."""
+    if module.stars or "globals()" in module.text or "exec(" in module.text:
+        return []
+    out = []
+    seen: set[str] = set()
+    packages: set[str] = set()
+    if module.name.endswith("__init__.py"):  # importing from a sub-module binds its name in the package
+        packages = {part for n in module.every(ast.ImportFrom) for part in (n.module or "").split(".")}
+    for name, node, guarded in module.loose:
+        if name in KNOWN or name in seen or guarded:
+            continue
+        if name in packages or _anywhere(module, name) or _annotation(module, node) or _caught(module, node):
+            continue
+        seen.add(name)
+        out.append(at(module, node, {"name": name}))
+        if len(out) >= 8:
+            break
+    return out
+
+
+def _anywhere(module: Module, name: str) -> bool:
+    """Whether some scope declares the name global, or binds it at class level for use below."""
+    return any(name in scope.outer for scope in module.scopes.values())
+
+
+def _annotation(module: Module, node: ast.AST) -> bool:
+    """Annotations need not exist when they are never evaluated."""
+    previous: ast.AST = node
+    for around in module.ancestors(node):
+        if isinstance(around, ast.arg):
+            return "annotations" in module.text
+        if isinstance(around, ast.AnnAssign) and around.annotation is previous:
+            scope = next((module.scopes[a] for a in module.ancestors(around) if a in module.scopes), module.top)
+            return scope.kind == "function" or "annotations" in module.text
+        previous = around
+    return False
+
+
+def _caught(module: Module, node: ast.AST) -> bool:
+    for around in module.ancestors(node):
+        if isinstance(around, ast.Try):
+            for handler in around.handlers:
+                if handler.type is None or "NameError" in ast.dump(handler.type):
+                    return True
+    return False
+
+
+def special_token(module: Module) -> list[Answer]:
+    """|endoftext| without its angle brackets."""
+    return [at(module, node, {"value": node.value}) for node in module.every(ast.Constant)
+            if node.value == "|endoftext|"]  # fmt: skip
