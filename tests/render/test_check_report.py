@@ -15,9 +15,9 @@ from doctor.rulebase import load as load_rules
 HOSTS = Path(__file__).resolve().parent.parent.parent / "fixtures" / "hosts"
 SOUND = ("a2-8p", "a3-16d", "910a-8p", "a2-container-one-card", "cpu")
 BROKEN = (
-    "npu-alarm-hbm-ecc", "npu-card-lost", "npu-smi-dies-half-way", "npu-driver-not-complete", "container-mounts-missing",
-    "hccl-link-flapping", "hccl-whitelist-without-file", "ver-driver-too-old", "ver-cann-not-sourced", "env-disk-full",
-    "env-host-name-unresolvable", "run-port-busy",
+    "npu-alarm-hbm-ecc", "npu-card-lost", "npu-smi-dies-half-way", "npu-driver-not-complete",
+    "container-mounts-missing", "hccl-link-flapping", "hccl-whitelist-without-file", "ver-driver-too-old",
+    "ver-cann-not-sourced", "env-disk-full", "env-host-name-unresolvable", "run-port-busy",
 )  # fmt: skip
 HOLE = re.compile(r".{0,20}[：:] ?(?:。|\. ).{0,20}|.{0,20}(?:（）| \(\)|doctor:\w|：\s*；).{0,20}")
 CODE = re.compile(r".{0,20}(?:: flapping|：flapping|（unset|absent|: cwd|：cwd|（LISTEN).{0,20}")
