@@ -113,3 +113,8 @@ def test_a_piece_without_its_value_is_left_out():
     both = {"zh": "坏了[[，码 {code?}]]。", "en": "broken[[, code {code?}]]."}
     assert checkup.worded(both, {}, whole) == {"zh": "坏了。", "en": "broken."}
     assert checkup.worded(both, {"code": "7"}, whole)["en"] == "broken, code 7."
+
+
+def test_an_npu_whose_driver_does_not_run_is_not_said_to_be_absent():
+    assert "no NPU here" in text("cpu").splitlines()[1]
+    assert "no NPU here" not in text("npu-kernel-upgraded")
