@@ -250,7 +250,10 @@ def read_hccn(host: Host, facts: Facts) -> list[Fact | Unknown]:
         return [Unknown(name, why, args={"what": NODES}) for name in GIVES]
     conf_fact = _conf_fact(conf_raw, conf if devices else None, bool(devices))
     if not devices:
-        return [conf_fact, *(Unknown(name, "no_npu", applies=False) for name in GIVES if name != "hccn.conf")]
+        pci = facts.get("npu.pci")
+        there = isinstance(pci, Fact) and bool(pci.value.get("count"))
+        why = "npu_without_files" if there else "no_npu"
+        return [conf_fact, *(Unknown(name, why, applies=False) for name in GIVES if name != "hccn.conf")]
     new = given.get("form") == "950" or (not given and _is_950(facts))
     session = _Session(host)
     found: list[Fact | Unknown] = [conf_fact]
