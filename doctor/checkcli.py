@@ -30,7 +30,10 @@ def add_check(commands: Any, common: Any) -> None:
     check = commands.add_parser(
         "check", help="check this machine, or a recording of one, and configurations, before training"
     )
-    check.add_argument("paths", nargs="*", metavar="PATH", help="configurations, launch scripts, or folders of them")
+    check.add_argument(
+        "paths", nargs="*", metavar="PATH", help="configurations, launch scripts, Python sources, or folders of them"
+    )
+    check.add_argument("--mindspore", default="", metavar="X.Y", help="the version that sources are written for")
     _host_options(check)
     check.add_argument("--from", dest="source", metavar="REC",
                        help="judge a recording (folder, .tar.gz, composed .yaml) instead of this machine")  # fmt: skip
@@ -167,7 +170,7 @@ def check(args: argparse.Namespace) -> int:
         return USAGE
     with _Interrupt() as interrupted:
         wanted = PLAN_FACTS if args.paths else ()
-        options = checkup.Options(_words(args.only), _words(args.skip), args.rules, interrupted, wanted)
+        options = checkup.Options(_words(args.only), _words(args.skip), args.rules, interrupted, wanted, args.mindspore)
         run = checkup.Checkup(host, options)
         if not run.specs and not args.paths:
             return _refuse(args.lang, "check.none", words=", ".join((*options.only, *options.skip)))

@@ -68,6 +68,8 @@ class Options(NamedTuple):
     cancelled: Callable[[], bool] = lambda: False
     facts: tuple[str, ...] = ()
     """facts that are wanted for their own sake"""
+    mindspore: str = ""
+    """the version that sources are written for, if the user said so"""
 
 
 DEFAULTS = Options()

@@ -127,7 +127,8 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     if pieces:
         from doctor import pasted
 
-        states = pasted.judge(base, [(name, piece) for _, name, piece in sorted(pieces, key=lambda p: p[0])])
+        shown = [(name, piece) for _, name, piece in sorted(pieces, key=lambda p: p[0])]
+        states = pasted.judge(base, shown, {k: v[0] for k, v in facts.items()})
         diagnoses = pasted.merged(diagnoses, states, len(findings))
         findings += states.findings
         inputs_seen = [s._replace(state="read", why={}) if _now_judged(s, states.sources) else s for s in inputs_seen]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from doctor import checkup
 from doctor.hosts.base import MemoryHost, title
@@ -80,10 +80,11 @@ def joined(pieces: Iterable[tuple[str, Piece]]) -> list[tuple[str, Piece]]:
     return found
 
 
-def judge(base: RuleBase, pieces: Sequence[tuple[str, Piece]]) -> Judged:
-    """Run the checks over what some inputs show of a machine, and the conditions over the configurations among them."""
+def judge(base: RuleBase, pieces: Sequence[tuple[str, Piece]], facts: Mapping[str, Any]) -> Judged:
+    """Run the checks over what some inputs show of a machine, and judge the configurations and sources among them.
+    ``facts`` are versions that the inputs name."""
     raws, origins = answers([*(piece for piece in pieces if piece[1].kind not in FILES), *_variables(pieces)])
-    of_files, files = _of_files(base, [piece for piece in pieces if piece[1].kind in FILES])
+    of_files, files = _of_files(base, [piece for piece in pieces if piece[1].kind in FILES], facts)
     if not raws:
         return Judged(of_files, checkup.diagnose(base, of_files), files)
     run = checkup.Checkup(MemoryHost(raws, "paste"), base=base)
@@ -99,7 +100,7 @@ def judge(base: RuleBase, pieces: Sequence[tuple[str, Piece]]) -> Judged:
     return Judged(findings, checkup.diagnose(base, findings), names)
 
 
-FILES = frozenset(("config",))
+FILES = frozenset(("config", "python"))
 """Kinds that are judged as files, not as answers of a machine."""
 
 
@@ -114,14 +115,19 @@ def _variables(pieces: Iterable[tuple[str, Piece]]) -> Iterator[tuple[str, Piece
                 yield name, Piece("environment", piece.first_line, found)
 
 
-def _of_files(base: RuleBase, pieces: Sequence[tuple[str, Piece]]) -> tuple[tuple[Finding, ...], frozenset[str]]:
-    """What the configurations among some inputs show, and which inputs those are."""
+def _of_files(
+    base: RuleBase, pieces: Sequence[tuple[str, Piece]], facts: Mapping[str, Any]
+) -> tuple[tuple[Finding, ...], frozenset[str]]:
+    """What the configurations and sources among some inputs show, and which inputs those are."""
     from doctor import static
 
     found: list[Finding] = []
     names: set[str] = set()
     for name, piece in pieces:
-        judged = static.judge_text(name, piece.text, base, {})
+        if piece.kind == "python":
+            judged = static.judge_source(name, piece.text, base, facts) or None
+        else:
+            judged = static.judge_text(name, piece.text, base, facts)
         if judged is None:
             continue
         names.add(name)

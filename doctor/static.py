@@ -81,18 +81,32 @@ def judge_text(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -
     return _titled(base, list(found.values()))
 
 
+def judge_source(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -> list[Finding]:
+    """The findings of a Python source that somebody gave; ``facts`` may name the version of MindSpore. Empty if it does
+    not speak of MindSpore."""
+    from doctor import source
+
+    module = source.tree.read(name, text.encode("utf-8", "surrogatepass"))
+    version = str(facts.get("version.mindspore") or "")
+    target = source.Target(version, str(facts.get("version.mindformers") or ""), bool(version))
+    return source.judge([(name, module)], target, base)
+
+
 def _titled(base: RuleBase, findings: Sequence[Finding]) -> list[Finding]:
     """The findings, those that passed with what was looked at."""
     return [f if f.title else f._replace(title=base.whole(f.id).get("subject") or {}) for f in findings]
 
 
 def check(paths: Sequence[str], base: RuleBase, facts: Mapping[str, Fact | Unknown], options: checkup.Options) -> Read:
-    """Judge every configuration, launch script and plain training script under ``paths``."""
+    """Judge every configuration, launch script and Python source under ``paths``."""
+    from doctor import source
+
     known = facts_of(facts)
     plans: list[Plan] = []
     findings: list[Finding] = []
     inputs: list[InputSeen] = []
     problems: list[Problem] = []
+    sources: list[tuple[str, source.Module | source.Problem]] = []
     cut = False
     for n, path in enumerate(files(paths)):
         if options.cancelled():
@@ -109,8 +123,17 @@ def check(paths: Sequence[str], base: RuleBase, facts: Mapping[str, Fact | Unkno
         except OSError as error:
             problems.append(problem(path, error))
             continue
+        kinds: tuple[str, ...] = ()
         if plan is not None:
             plans.append(plan)
             findings += _titled(base, judge(plan, base, known))
-            inputs.append(InputSeen(path, ("config",), size, 0))
+            kinds = ("config",)
+        if path.endswith(".py"):
+            sources.append((path, source.read(path)))
+            kinds = ("python", *kinds)
+        if kinds:
+            inputs.append(InputSeen(path, kinds, size, 0))
+    if sources:
+        target = source.target_of(facts, options.mindspore)
+        findings += source.judge(sources, target, base, options.cancelled)
     return Read(tuple(plans), chosen(base, findings, options), tuple(inputs), tuple(problems), cut)

@@ -28,7 +28,7 @@ class Stop(OSError):
 
 
 STATES = frozenset((
-    "npu_smi", "hccn_tool", "rank_table", "environment", "shell", "versions", "dmesg", "config",
+    "npu_smi", "hccn_tool", "rank_table", "environment", "shell", "versions", "dmesg", "config", "python",
 ))  # fmt: skip
 """Kinds that show the state of a machine or of a job: checks read them, beside the log rules."""
 
