@@ -83,10 +83,14 @@ def judge_text(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -
 
 def judge_source(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -> list[Finding]:
     """The findings of a Python source that somebody gave; ``facts`` may name the version of MindSpore. Empty if it does
-    not speak of MindSpore."""
+    not speak of MindSpore, or is a piece of code that nothing can parse: a paste begins and ends anywhere."""
+    from textwrap import dedent
+
     from doctor import source
 
-    module = source.tree.read(name, text.encode("utf-8", "surrogatepass"))
+    module = source.tree.read(name, dedent(text).encode("utf-8", "surrogatepass"))
+    if isinstance(module, source.Problem):
+        return []
     version = str(facts.get("version.mindspore") or "")
     target = source.Target(version, str(facts.get("version.mindformers") or ""), bool(version))
     return source.judge([(name, module)], target, base)
