@@ -198,6 +198,7 @@ def _write_script(args: argparse.Namespace, script: str) -> bool:
 def _apply(args: argparse.Namespace, book: Journal, patch: Patch, passes: Any = None) -> tuple[str, int]:
     """(id of the applied patch or nothing, exit code if it was not applied)."""
     from doctor.patch import apply
+    from doctor.patch.spans import Refused
 
     if not args.yes:
         if sys.stdin is None or not sys.stdin.isatty():
@@ -208,7 +209,10 @@ def _apply(args: argparse.Namespace, book: Journal, patch: Patch, passes: Any = 
         if sys.stdin.readline().strip().lower() not in ("y", "yes", "是"):
             print(texts(args.lang)["fix.left"], file=sys.stderr)
             return "", 1
-    entry = apply.apply(patch, book, passes)
+    try:
+        entry = apply.apply(patch, book, passes)
+    except Refused as refused:
+        return "", refuse(args.lang, refused)
     print(say(args.lang, "fix.applied", id=entry, files=", ".join(f.path for f in patch.files)), file=sys.stderr)
     return entry, 0
 
@@ -326,10 +330,7 @@ def resume(args: argparse.Namespace) -> int:
         return code or int(result.chosen is None)
     _emit(args, assistant.lines(result, args.lang))
     if args.apply and result.patch is not None:
-        try:
-            applied, code = _apply(args, journal.Journal(args.journal), result.patch)
-        except Refused as refused:
-            return refuse(args.lang, refused)
+        applied, code = _apply(args, journal.Journal(args.journal), result.patch)
     elif result.patch is not None:
         print(texts(args.lang)["fix.apply_hint"], file=sys.stderr)
     return code or int(result.chosen is None)

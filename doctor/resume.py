@@ -59,7 +59,8 @@ class Set(NamedTuple):
 
     ``step`` counts over all epochs and comes from ``told``: checkpoint (written in it) · common.json · name · log; None
     if nothing tells. ``state``: whole · incomplete · unhealthy (as the run itself noted) · late (saved after the losses
-    stopped being numbers).
+    stopped being numbers) ·
+    unknown (of which step it is is not known, and losses stopped being numbers).
     """
 
     name: str
@@ -345,6 +346,8 @@ def _judge(one: Set, steps: runsteps.Steps, health: frozenset[str]) -> Set:
         state = "incomplete"
     elif _unranked(one.name) in health or one.notes.get("ckpt_status", 0) not in (0, 0.0):
         state = "unhealthy"
+    elif steps.bad_from is not None and one.step is None:
+        state = "unknown"
     elif steps.bad_from is not None and one.step is not None and one.step + 1 >= (steps.bad_from.number or 0):
         # the loss of step n is that of the weights before its update: only a number printed for n + 1 clears them
         state = "late"

@@ -142,6 +142,12 @@ def test_a_read_only_file_is_left_alone(config, capsys):
     assert code == 2 and "read-only" in err and config.read_text() == CONFIG
 
 
+def test_the_json_is_printed_also_when_nothing_can_be_written(config, capsys):
+    config.chmod(0o444)
+    code, out, err = fix(capsys, config, "--only", "CFG511", "--apply", "--yes", "--format", "json")
+    assert code == 2 and "read-only" in err and json.loads(out)["applied"] is None
+
+
 def test_wrong_words_are_usage(config, capsys):
     assert fix(capsys)[0] == 2
     assert fix(capsys, config, "--choose", "PAR501")[0] == 2

@@ -146,6 +146,15 @@ def test_checkpoints_from_after_the_losses_went_bad_are_not_taken(folder):
     assert result.next_step == 101
 
 
+def test_a_checkpoint_of_an_unknown_step_is_not_taken_when_losses_went_bad(tmp_path):
+    for step in (5, 300):
+        ckpt(tmp_path / f"CKP-{step}_1.ckpt", TENSORS)
+    log(tmp_path / "a.log", 143, bad=100)
+    result = resume.inspect(str(tmp_path))
+    assert [(s.name, s.state) for s in result.sets] == [("CKP-300_1.ckpt", "unknown"), ("CKP-5_1.ckpt", "unknown")]
+    assert result.chosen is None
+
+
 def test_a_loss_that_recovers_spoils_nothing(folder):
     text = (folder / "log/rank_0/info.log").read_text()
     (folder / "log/rank_0/info.log").write_text(text.replace("loss: 10.000", "loss: nan"))
