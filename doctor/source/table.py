@@ -140,8 +140,10 @@ class Table:
         members, more = self.members(definition)
         if rest[0] in members:
             return Found("member", definition, member=rest[0]) if len(rest) == 1 else Found("opaque", definition)
-        if more or rest[0].startswith("__") or (rest[0].startswith("_") and definition.endswith(":Tensor")):
+        if rest[0].startswith("__") or (rest[0].startswith("_") and definition.endswith(":Tensor")):
             return Found("opaque", definition)  # private methods of Tensor live in C++ and are listed nowhere
+        if more:
+            return Found("opaque", definition, rest[0], "class", at=at)
         return Found("absent", definition, rest[0], "class", at=at)
 
     def members(self, definition: str, depth: int = 0) -> tuple[dict[str, str], bool]:
