@@ -39,7 +39,6 @@ BREAKS = {
     "setter",
     "singledispatch",
     "script",
-    "jit_view_unsupported",
 }
 """Decorators after which the written parameters are not those that a caller gives."""
 

@@ -43,7 +43,9 @@ def mask_polarity(module: Module) -> list[Answer]:
         for node in module.every(ast.Assign):
             name = text(node.targets[0])
             if "mask" in name.lower() and _is_tril(module, node.value, _scope_of(module, node)):
-                out.append(at(module, node, {"name": name}, severity="warning", confidence="guess"))
+                sure = any(word in name.lower() for word in ("causal", "att"))
+                how = {"severity": "warning" if sure else "advice", "confidence": "guess"}
+                out.append(at(module, node, {"name": name}, **how))
                 break
     return out
 

@@ -165,3 +165,22 @@ def torch_group_only(module: Module) -> list[Answer]:
         if trainer and start and not ready
         else []
     )
+
+
+def padding_counts(module: Module) -> list[Answer]:
+    """Texts are padded to a fixed length and nothing keeps the padding out of the loss.
+
+    Source: run: ignore_index of CrossEntropyLoss is -100 unless it is given.
+    """
+    padded = next(
+        (c for c in module.calls for k in c.node.keywords
+         if k.arg == "padding" and isinstance(k.value, ast.Constant) and k.value.value == "max_length"), None
+    )  # fmt: skip
+    if padded is None or "label" not in module.text.lower():
+        return []
+    words = {k.arg for c in module.calls for k in c.node.keywords}
+    masked = words & {"ignore_index", "loss_mask"} or any(n.value == -100 for n in module.every(ast.Constant))
+    minus = any(isinstance(n.op, ast.USub) and text(n.operand) == "100" for n in module.every(ast.UnaryOp))
+    if masked or minus or "loss_mask" in module.text or "DataCollator" in module.text:
+        return []
+    return [at(module, padded.node, {"name": text(padded.node.func)})]

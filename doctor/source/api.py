@@ -220,6 +220,8 @@ def _use(
     found, table = answer
     version = known.version(package)
     exact = known.exact[package]
+    if found.state == "opaque" and found.inside == "class" and found.part and exact:
+        found = _lost(name, found, table)
     if found.state == "absent":
         missing = ".".join(name.split(".")[: found.at])
         owner = missing.rsplit(".", 1)[0]
@@ -240,6 +242,14 @@ def _use(
         out.append(
             Trouble("deprecated", name, name.rsplit(".", 1)[-1], use.node, use.line, version, package, exact, why)
         )
+
+
+def _lost(name: str, found: Found, table: Table) -> Found:
+    """A class that makes attributes at run time may have any, but a method that other releases define and this one
+    does not is gone: absent then, else as it was."""
+    method = ".".join(name.split(".")[: found.at])
+    have = elsewhere(table.package, method, table.version)
+    return found._replace(state="absent") if have and not found.part.startswith("_") else found
 
 
 def _call(call: Call, known: Known, out: list[Trouble]) -> None:
@@ -354,6 +364,16 @@ def instance(module: Module, node: ast.AST | None, scope: Scope, known: Known, d
     return ""
 
 
+@lru_cache(maxsize=4096)
+def _versions_with(definition: str, method: str, besides: str) -> tuple[str, ...]:
+    """Versions, oldest first, in which a class has a method."""
+    out = []
+    for version in reversed(list(tables.index("mindspore"))):
+        if version != besides and tables.load("mindspore", version).members(definition)[0].get(method, "?") != "?":
+            out.append(version)
+    return tuple(out)
+
+
 def _method(module: Module, call: Call, known: Known, patched: frozenset[str], out: list[Trouble]) -> None:
     """A method of an instance whose class is known and closed."""
     func = call.node.func
@@ -372,17 +392,18 @@ def _method(module: Module, call: Call, known: Known, patched: frozenset[str], o
     table = known.tables["mindspore"][0]
     members, more = table.members(where)
     kind = where.rpartition(":")[2]
-    if more or not members or any(p.endswith((f"{kind}.{func.attr}", f"{kind}.*")) for p in patched):
+    if not members or any(p.endswith((f"{kind}.{func.attr}", f"{kind}.*")) for p in patched):
         return
     exact = known.exact["mindspore"]
     version = known.version("mindspore")
     parameters = members.get(func.attr)
     shown = f"{kind}.{func.attr}"
     if parameters is None:
-        if func.attr.startswith("__"):
+        if func.attr.startswith("_"):
             return
-        have = tuple(v for v in reversed(list(tables.index("mindspore")))
-                     if v != table.version and func.attr in tables.load("mindspore", v).members(where)[0])  # fmt: skip
+        have = _versions_with(where, func.attr, table.version)
+        if more and not (have and exact):
+            return
         out.append(Trouble("member", shown, func.attr, call.node, call.node.lineno, version, "mindspore", exact,
                            elsewhere=have))  # fmt: skip
     elif parameters:

@@ -104,30 +104,30 @@ class Table:
         parts = name.split(".")
         if parts[0] != self.package:
             return Found("opaque", "")
-        module = parts[0]
-        for n, part in enumerate(parts[1:], 1):
-            meaning = self.space(module).get(part)
-            if meaning is None:
-                if self.is_open(module) or part.startswith("__"):
-                    return Found("opaque", module)
-                return Found("absent", module, part, at=n + 1)
-            if meaning == "?":
+        return self._walk(parts[0], parts, 1)
+
+    def _walk(self, module: str, parts: list[str], n: int) -> Found:
+        """What ``parts[n:]`` are inside a module."""
+        if n == len(parts):
+            return Found("module", module)
+        part = parts[n]
+        meaning = self.space(module).get(part)
+        path = f"{module}.{part}"
+        if meaning is None:
+            if self.is_open(module) or part.startswith("__"):
                 return Found("opaque", module)
-            if meaning.endswith(":"):
-                module = meaning[:-1]
-                if module.split(".")[0] != self.package:
-                    return Found("opaque", module)
-                continue
+            return Found("absent", module, part, at=n + 1)
+        if meaning == "?":
+            found = Found("opaque", module)
+        elif meaning.endswith(":"):
+            other = meaning[:-1]
+            found = self._walk(other, parts, n + 1) if other.split(".")[0] == self.package else Found("opaque", other)
+        else:
             found = self._inside(meaning, parts[n + 1 :], n + 2)
-            if (
-                found.state in ("absent", "opaque")
-                and f"{module}.{part}" in self.data["modules"]
-                and len(parts) > n + 1
-            ):
-                module = f"{module}.{part}"  # a package that a definition of the same name hides
-                continue
-            return found
-        return Found("module", module)
+        hidden = meaning != path + ":" and path in self.data["modules"] and n + 1 < len(parts)
+        if hidden and found.state in ("absent", "opaque"):
+            return self._walk(path, parts, n + 1)  # import statements go by path, also where a name hides the module
+        return found
 
     def _inside(self, definition: str, rest: list[str], at: int) -> Found:
         entry = self.data["defs"].get(definition)
@@ -140,8 +140,10 @@ class Table:
         members, more = self.members(definition)
         if rest[0] in members:
             return Found("member", definition, member=rest[0]) if len(rest) == 1 else Found("opaque", definition)
-        if more or rest[0].startswith("__") or (rest[0].startswith("_") and definition.endswith(":Tensor")):
+        if rest[0].startswith("__") or (rest[0].startswith("_") and definition.endswith(":Tensor")):
             return Found("opaque", definition)  # private methods of Tensor live in C++ and are listed nowhere
+        if more:
+            return Found("opaque", definition, rest[0], "class", at=at)
         return Found("absent", definition, rest[0], "class", at=at)
 
     def members(self, definition: str, depth: int = 0) -> tuple[dict[str, str], bool]:
