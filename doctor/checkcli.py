@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import errno
 import os
-import signal
 import stat
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from doctor.i18n import LANGUAGES, tr
+from doctor.interrupt import Interrupt
 from doctor.model import Fact, Report
 from doctor.render.safe import printable
 
@@ -109,33 +109,6 @@ def live_host(args: argparse.Namespace) -> Host:
     return LiveHost(given=_given(args), python=args.python)
 
 
-class _Interrupt:
-    """The first Ctrl-C ends the checks and shows what was found; the second one ends everything. So does a signal of a
-    time limit or of a closed terminal: no tool is left behind."""
-
-    def __init__(self) -> None:
-        self.pressed = False
-
-    def __enter__(self) -> _Interrupt:
-        wanted = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        self._before = {n: signal.getsignal(n) for n in wanted if signal.getsignal(n) not in (signal.SIG_IGN, None)}
-        for number in self._before:
-            signal.signal(number, self._on)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
-
-    def _on(self, number: int, frame: Any) -> None:
-        if self.pressed:
-            raise KeyboardInterrupt
-        self.pressed = True
-
-    def __call__(self) -> bool:
-        return self.pressed
-
-
 class _Progress:
     """How many checks have answered, on a terminal's stderr, from the first second on."""
 
@@ -168,7 +141,7 @@ def check(args: argparse.Namespace) -> int:
     except OSError as error:
         print(f"doctor: {error.filename}: {error.strerror}", file=sys.stderr)
         return USAGE
-    with _Interrupt() as interrupted:
+    with Interrupt() as interrupted:
         wanted = PLAN_FACTS if args.paths else ()
         options = checkup.Options(_words(args.only), _words(args.skip), args.rules, interrupted, wanted, args.mindspore)
         run = checkup.Checkup(host, options)
@@ -276,7 +249,7 @@ def record(args: argparse.Namespace) -> int:
     except OSError as error:
         print(f"doctor: {error.filename}: {error.strerror}", file=sys.stderr)
         return USAGE
-    with _Interrupt() as interrupted:
+    with Interrupt() as interrupted:
         run = checkup.Checkup(recorder, checkup.Options(rules=args.rules, cancelled=interrupted))
         progress = _Progress(args.lang)
         for step in run.steps():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
 from typing import Any
 
 from doctor.i18n import tr
+from doctor.interrupt import Interrupt
 from doctor.render.safe import printable
 from doctor.smoke.faults import NAMES
 from doctor.smoke.settings import CHOICES, COMPARED, RANGES, Settings, SettingsError
@@ -91,31 +91,6 @@ class _Live:
             sys.stderr.flush()
 
 
-class _Interrupt:
-    """The first Ctrl-C ends the child and shows what is known; the second one ends everything."""
-
-    def __init__(self) -> None:
-        self.pressed = False
-        self._before: list[tuple[int, Any]] = []
-
-    def __enter__(self) -> _Interrupt:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            self._before.append((number, signal.signal(number, self._on)))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before:
-            signal.signal(number, handler)
-
-    def _on(self, number: int, frame: Any) -> None:
-        if self.pressed:
-            raise KeyboardInterrupt
-        self.pressed = True
-
-    def __call__(self) -> bool:
-        return self.pressed
-
-
 def run(args: argparse.Namespace) -> int:
     """Run the smoke test; returns the exit code."""
     from doctor import checkup, smoke
@@ -125,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     live = _Live(args.lang)
     words = tuple(word.strip() for word in args.compare.split(",") if word.strip())
     try:
-        with _Interrupt() as interrupted:
+        with Interrupt() as interrupted:
             report = smoke.run(
                 settings_of(args), python=args.python, workdir=args.workdir, baseline=args.baseline, compare=words,
                 rules=args.rules, cancelled=interrupted, listen=live if sys.stderr.isatty() else lambda row: None,
