@@ -117,7 +117,8 @@ def mask_dtype(module: Module) -> list[Answer]:
 def no_projection(module: Module) -> list[Answer]:
     """The result of flash attention is added to the residual as it is, without an output projection."""
     out = []
-    for call in module.calls_to(*FLASH):
+    objects = [c for c in module.calls if (module.made_by(c.node.func, c.scope) or "").endswith(".FlashAttention")]
+    for call in (*module.calls_to(*FLASH), *objects):
         info = call.scope.owner
         parent = module.parents.get(call.node)
         if info is None or not isinstance(parent, ast.Assign):
