@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from doctor.checks.code.common import at
@@ -72,10 +73,7 @@ def _answer(module: Module, trouble: Trouble) -> Answer:
             how = {"confidence": "likely"}
     package = "MindSpore" if trouble.package == "mindspore" else "MindFormers"
     short = ".".join(trouble.version.split(".")[:2])
-    since, _, use = trouble.more.partition("|")
-    use = use.lstrip("|")
-    if trouble.kind not in ("deprecated", "context_old", "context_gone"):
-        use = ""
+    since, use = _since_and_use(trouble)
     args = {
         "name": trouble.name, "what": trouble.what, "package": package, "version": trouble.version or "?",
         "versions": ", ".join(trouble.elsewhere) or "-", "parameters": trouble.more.replace(",", ", "),
@@ -84,6 +82,20 @@ def _answer(module: Module, trouble: Trouble) -> Answer:
         "since": since or "-",
     }  # fmt: skip
     return at(module, trouble.line, args, **how)
+
+
+def _since_and_use(trouble: Trouble) -> tuple[str, str]:
+    """(release that announced it, what to use) of a name or key that is on its way out."""
+    if trouble.kind == "context_old":
+        return "", trouble.more
+    if trouble.kind not in ("deprecated", "context_gone"):
+        return "", ""
+    since, _, use = trouble.more.partition("|")
+    if use.startswith("|"):  # words of the documentation
+        version = re.search(r"version (\d+\.\d+(?:\.\d+)?)", use)
+        named = re.search(r"use (?:the )?:?\w*:?`+~?([\w.]+)`", use)
+        return version[1] if version else "", named[1] if named else ""
+    return since, use
 
 
 def _docs(short: str) -> str:

@@ -117,7 +117,8 @@ def mask_dtype(module: Module) -> list[Answer]:
 def no_projection(module: Module) -> list[Answer]:
     """The result of flash attention is added to the residual as it is, without an output projection."""
     out = []
-    for call in module.calls_to(*FLASH):
+    objects = [c for c in module.calls if (module.made_by(c.node.func, c.scope) or "").endswith(".FlashAttention")]
+    for call in (*module.calls_to(*FLASH), *objects):
         info = call.scope.owner
         parent = module.parents.get(call.node)
         if info is None or not isinstance(parent, ast.Assign):
@@ -188,9 +189,12 @@ def _attribute(module: Module, info: ClassInfo, names: tuple[str, ...], embeddin
     for name, given in info.attributes.items():
         if name.lower() in names:
             for value, scope in given:
-                if not isinstance(value, ast.Call):
-                    continue
-                if not embedding or made(module, value, scope, frozenset({"Embedding", "Parameter"})):
+                if not isinstance(value, ast.Call) or any(isinstance(a, ast.If) for a in module.ancestors(value)):
+                    continue  # one of several, chosen by a setting
+                made_by = text(value.func).rsplit(".", maxsplit=1)[-1]
+                if (not embedding and made_by[:1].isupper()) or made(
+                    module, value, scope, frozenset({"Embedding", "Parameter"})
+                ):
                     return value
     return None
 

@@ -15,12 +15,15 @@ KNOWN = {
 }  # fmt: skip
 """Names that need no binding."""
 
+MOST_NAMES = 6
+"""More undefined names than this are no slip but a piece of something."""
+
 
 def undefined(module: Module) -> list[Answer]:
     """Names that nothing in the file binds; one answer for a name. Silent where ``from … import *`` may bring them."""
     if module.stars or "globals()" in module.text or "exec(" in module.text:
         return []
-    out = []
+    out: list[tuple[str, ast.AST]] = []
     seen: set[str] = set()
     packages: set[str] = set()
     if module.name.endswith("__init__.py"):  # importing from a sub-module binds its name in the package
@@ -31,10 +34,11 @@ def undefined(module: Module) -> list[Answer]:
         if name in packages or _anywhere(module, name) or _annotation(module, node) or _caught(module, node):
             continue
         seen.add(name)
-        out.append(at(module, node, {"name": name}))
-        if len(out) >= 8:
-            break
-    return out
+        out.append((name, node))
+    # a piece of a larger text uses many names of its surroundings
+    piece = len(out) > MOST_NAMES or not any((*module.every(ast.Import), *module.every(ast.ImportFrom)))
+    how = {"severity": "advice", "confidence": "guess"} if piece else {}
+    return [at(module, node, {"name": name}, **how) for name, node in out[:8]]
 
 
 def _anywhere(module: Module, name: str) -> bool:

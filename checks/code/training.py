@@ -478,6 +478,13 @@ def _refused(module: Module, call: Call, tip: str) -> list[tuple[str, str, ast.e
         given = value("input_layout")
         if given and isinstance(given[1], str) and given[1] not in ("BSH", "BNSD", "SBH", "BSND", "TND"):
             out.append(("input_layout", "BSH, BNSD, SBH, BSND, TND", given[0]))
+    if tip == "set_context":
+        level = value("memory_optimize_level")
+        if level and level[1] not in ("O0", "O1"):
+            out.append(("memory_optimize_level", "O0, O1", level[0]))
+        size = value("max_device_memory")
+        if size and not (isinstance(size[1], str) and size[1].upper().endswith("GB")):
+            out.append(("max_device_memory", '"30GB"', size[0]))
     if tip.endswith("Dataset"):
         number, all_ = value("shard_id"), value("num_shards")
         if number and all_ and isinstance(number[1], int) and isinstance(all_[1], int) and number[1] >= all_[1]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import textwrap
 import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -576,7 +577,10 @@ def _read(name: str, data: bytes) -> Module | Problem:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(text)
+            try:
+                tree = ast.parse(text)
+            except IndentationError:
+                tree = ast.parse(text := textwrap.dedent(text))  # a piece of a function; lines stay where they are
     except SyntaxError as error:
         lines = text.splitlines()
         line = error.lineno or 0

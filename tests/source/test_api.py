@@ -136,3 +136,32 @@ def test_the_replacement_comes_from_the_table_or_another_module():
 def test_star_imports_bring_public_names():
     text = "from mindspore.nn import *\nd = Dense(1, 2, zzz=3)\n"
     assert [t.what for t in troubles(text)] == ["zzz"]
+
+
+def test_methods_that_a_release_lost_are_found_also_on_classes_with_attributes_of_their_own():
+    lost = []
+    old, new = table.load("mindspore", "2.0.0"), table.load("mindspore", "2.7.0")
+    for name in sorted(old.public("mindspore.nn")):
+        found = old.find(f"mindspore.nn.{name}")
+        if found.state != "class" or new.find(f"mindspore.nn.{name}").state != "class":
+            continue
+        here = new.members(new.find(f"mindspore.nn.{name}").where)[0]
+        lost += [(name, m) for m, how in old.members(found.where)[0].items()
+                 if how.startswith("(") and not m.startswith("_") and m not in here]  # fmt: skip
+    assert len(lost) > 100
+    known = Known(Target("2.7.0"))
+    found = 0
+    for name, method in lost[::10]:
+        text = f"from mindspore import nn\nnn.{name}.{method}\n"
+        found += any(t.kind == "member" for t in api.judge(tree.read("a.py", text.encode()), known))
+    assert found / len(lost[::10]) >= 0.98
+
+
+def test_every_replacement_that_is_a_plain_name_exists():
+    import re
+
+    newest = table.load("mindspore", next(iter(table.index("mindspore"))))
+    for name, texts in api.renames().items():
+        assert re.search(r"\S", texts["zh"]) and re.search(r"\S", texts["en"]), name
+        for word in re.findall(r"\bmindspore(?:\.\w+)+", texts["en"]):
+            assert newest.find(word).state != "absent", (name, word)

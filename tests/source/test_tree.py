@@ -122,6 +122,12 @@ def test_byte_order_marks_line_ends_and_gbk_are_read():
         assert isinstance(tree.read("a.py", data), tree.Module)
 
 
+def test_a_piece_of_a_function_is_read_where_it_stands():
+    module = tree.read("a.py", b"    import mindspore as ms\n    y = ms.Tensor(1)\n")
+    assert isinstance(module, tree.Module)
+    assert [(c.name, c.node.lineno) for c in module.calls] == [("mindspore.Tensor", 2)]
+
+
 def test_junk_never_raises():
     rng = random.Random(7)
     good = (
