@@ -488,7 +488,7 @@ class Course:
     def told(self, values: Any) -> None:
         """Say a step, and keep which batch it took for the twin."""
         self.events.say("step", **values)
-        self.taken_rows.append((values["n"], self.drawn - 1, values["loss"], values.get("finite", True)))
+        self.taken_rows.append((values, self.drawn - 1))
 
     def honest(self, shape: Any) -> Any:
         """A function (ids, labels) → (loss, gradients in the order of the parameters) of a new model at its start."""
@@ -674,21 +674,24 @@ class Course:
         moved = {name: v * (1.0 + eps * rng.standard_normal(v.shape)) for name, v in exact(self.start).items()}
         beside = curve.Training(moved, self.plan, s)
         rows = []
-        for number, index, loss, finite in self.taken_rows:
+        for values, index in self.taken_rows:
             while len(drawn) <= index:
                 drawn.append([next(rank) for rank in ranks])
-            wanted = trained.step(drawn[index], finite)
-            rows.append((number, loss, wanted, abs(beside.step(drawn[index], finite) - wanted)))
+            size, finite = values["length"], values.get("finite", True)
+            batches = [(ids[:, :size], labels[:, :size]) for ids, labels in drawn[index]]
+            wanted = trained.step(batches, finite)
+            spread = abs(beside.step(batches, finite) - wanted)
+            if finite:
+                rows.append((values["n"], values["loss"], wanted, spread))
             if time.perf_counter() - began > CURVE_SECONDS:
                 break
         fresh = twin.batches(s.vocab, s.batch, s.seq, s.seed, 777000)
         pairs = [next(fresh) for _ in range(2)]
         loss = float(np.mean([twin.loss(ids, labels, trained.weights, self.plan) for ids, labels in pairs]))
-        steps, losses, wanted, spread = map(list, zip(*rows))
-        self.events.measure("curve", steps=steps, losses=losses, twin=wanted, spread=spread, fresh=loss,
-                            dtype=self.computing(),
-                            whole=len(rows) == len(self.taken_rows), seconds=round(time.perf_counter() - began, 2),
-                            dropout=s.dropout)  # fmt: skip
+        steps, losses, wanted, spread = ([row[n] for row in rows] for n in range(4))
+        took = round(time.perf_counter() - began, 2)
+        self.events.measure("curve", steps=steps, losses=losses, twin=wanted, spread=spread, fresh=loss, seconds=took,
+                            whole=took <= CURVE_SECONDS, dtype=self.computing(), dropout=s.dropout)  # fmt: skip
 
     def profile(self) -> None:
         """A few steps under MindSpore's profiler, its result in the work folder."""

@@ -17,8 +17,6 @@ HEADS, MOST_HEADS, LENGTH, BATCH, VOCAB = 4, 16, 128, 4, 512
 
 TANH = ("gelu_new", "gelu_fast", "fast_gelu", "fastgelu", "gelu_tanh", "gelu_pytorch_tanh", "quick_gelu")
 SILU = ("silu", "swish", "swiglu", "fusedswiglu", "fused_swiglu")
-CORRECTED = ("AdamW", "PmAdamW", "adam", "FusedAdamW", "Muon")
-"""Optimizers that correct the bias of the first steps, or are others altogether, and are run without that."""
 DESCENT = ("SGD", "Momentum", "sgd")
 ON, SPREAD = ("parallel.mp", "parallel.pp", "parallel.cp", "parallel.ep"), "parallel.dp"
 
@@ -94,7 +92,7 @@ class _Made:
         return self.plan.get(name, otherwise)
 
     def take(self, setting: str, name: str, now: Any, was: Any = None) -> None:
-        """``setting`` becomes ``now``, which is what ``name`` of the plan is here; ``was`` if that is named otherwise."""
+        """``setting`` becomes ``now``, which ``name`` of the plan is here; ``was`` if that is named otherwise."""
         if setting in RANGES and not RANGES[setting][0] <= now <= RANGES[setting][1]:
             self.leave("range", f"{setting} {now:g}")
             return
@@ -239,8 +237,8 @@ class _Made:
         if kind:
             chosen = "sgd" if kind in DESCENT else "adam" if kind == "Adam" else "adamw"
             self.take("optimizer", "optimizer.type", chosen)
-            if kind not in ("Adam", "SGD", "sgd") and not kind.endswith("AdamWeightDecay"):
-                self.leave("optimizer", kind)
+            if kind != "Adam" and not kind.endswith("AdamWeightDecay"):
+                self.leave("momentum" if chosen == "sgd" else "optimizer", kind)
         name = "schedule.lr" if _positive(self.get("schedule.lr")) else "optimizer.lr"
         if _positive(self.get(name)):
             self.take("rate", name, self.get(name))
