@@ -29,7 +29,19 @@ HELP = {
     "accumulation": "micro-batches of a step", "dropout": "", "clip": "limit of the gradient norm, 0: none",
     "rate": "learning rate", "ranks": "processes, started by msrun", "seed": "",
     "limit": "seconds; the process group is ended then",
+    "norm": "LayerNorm or RMSNorm", "activation": "of the feed-forward part", "optimizer": "",
+    "kv_heads": "heads of keys and values, 0: as many as heads", "head_dim": "width of a head, 0: hidden / heads",
+    "ffn": "width of the feed-forward part, 0: 4 x hidden", "epsilon": "of the norms",
+    "beta1": "", "beta2": "", "adam_epsilon": "", "decay": "weight decay, on matrices only",
 }  # fmt: skip
+
+FLAGS = {
+    "recompute": "recompute activations in the backward pass",
+    "gated": "a feed-forward part with a gate (SwiGLU with --activation silu)",
+    "untied": "an output layer of its own",
+    "curve": "train the same in numpy and compare the losses (--from-config always does)",
+    "profile": "three steps under the profiler, kept in --workdir",
+}
 
 
 def add(commands: Any, common: Any) -> None:
@@ -47,24 +59,28 @@ def add(commands: Any, common: Any) -> None:
     smoke.add_argument("--inject", default="", choices=NAMES, metavar="NAME",
                        help=f"do one thing wrong on purpose: {', '.join(NAMES)}")  # fmt: skip
     smoke.add_argument("--weights", default="", metavar="FILE", help="GPT-2 weights (safetensors) to map and compare")
-    smoke.add_argument("--recompute", action="store_true", help="recompute activations in the backward pass")
-    smoke.add_argument("--profile", action="store_true", help="three steps under the profiler, kept in --workdir")
+    smoke.add_argument("--from-config", default="", metavar="FILE",
+                       help="shapes and settings of this configuration or launch script, scaled down with ratios kept; "
+                       "options given besides win")  # fmt: skip
+    for name, about in FLAGS.items():
+        smoke.add_argument(f"--{name}", action="store_true", default=None, help=about)
     defaults = Settings()
     for name, words in CHOICES.items():
-        smoke.add_argument(f"--{name.replace('_', '-')}", choices=words, default=words[0],
+        smoke.add_argument(f"--{name.replace('_', '-')}", choices=words, default=None,
                            help=f"{HELP[name]} (default: {words[0]})")  # fmt: skip
     for name in RANGES:
         value = getattr(defaults, name)
         about = f"{HELP[name]} (default: {value:g})".strip()
-        smoke.add_argument(f"--{name}", type=type(value), default=value, metavar="N", help=about)
+        smoke.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=None, metavar="N", help=about)
     smoke.add_argument("--all", action="store_true", help="also what does not apply here")
     smoke.add_argument("--strict", action="store_true", help="what could not be told counts as a finding")
     common(smoke)
 
 
-def settings_of(args: argparse.Namespace) -> Settings:
-    """The knobs of a call."""
-    return Settings(**{name: getattr(args, name) for name in Settings._fields})
+def given(args: argparse.Namespace) -> dict[str, Any]:
+    """What was asked for in the call itself."""
+    values = {name: getattr(args, name) for name in Settings._fields}
+    return {name: value for name, value in values.items() if value not in (None, "")}
 
 
 class _Live:
@@ -102,8 +118,10 @@ def run(args: argparse.Namespace) -> int:
     try:
         with Interrupt() as interrupted:
             report = smoke.run(
-                settings_of(args), python=args.python, workdir=args.workdir, baseline=args.baseline, compare=words,
-                rules=args.rules, cancelled=interrupted, listen=live if sys.stderr.isatty() else lambda row: None,
+                from_config=args.from_config, python=args.python, workdir=args.workdir, baseline=args.baseline,
+                compare=words, rules=args.rules, cancelled=interrupted,
+                listen=live if sys.stderr.isatty() else lambda row: None,
+                **given(args),
             )  # fmt: skip
     except SettingsError as error:
         print(f"doctor: {error.zh if args.lang == 'zh' else error.en}", file=sys.stderr)
@@ -112,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
         print("doctor: " + tr(args.lang, "smoke.baseline_bad", path=printable(str(error))), file=sys.stderr)
         return USAGE
     except OSError as error:
-        print(f"doctor: {error.filename or args.baseline}: {error.strerror}", file=sys.stderr)
+        print(f"doctor: {error.filename or args.from_config or args.baseline}: {error.strerror}", file=sys.stderr)
         return USAGE
     finally:
         live.close()

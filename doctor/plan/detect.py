@@ -54,9 +54,13 @@ def _read(path: str, text: str | None) -> Plan | None:
 
         return hf.read(path, text)
     if ending in SHELL or (text.startswith("#!") and "sh" in text.split("\n", 1)[0]):
-        from doctor.plan import megatron
+        from doctor.plan import megatron, shell
 
-        return megatron.read(path, text)
+        plan = megatron.read(path, text)
+        if plan is None:
+            return shell.read(path, text)
+        shell.into(plan, path, text)
+        return plan
     if ending == ".py":
         from doctor.plan import script
 

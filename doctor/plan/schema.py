@@ -60,7 +60,7 @@ class Trouble(NamedTuple):
 
 
 _TABLE = """
-file.kind            string  -      what the file is: mindformers, huggingface, megatron, script
+file.kind            string  -      what the file is: mindformers, huggingface, megatron, script, shell
 file.layout          string  -      of MindFormers: legacy (classes of 1.x), mcore (use_legacy False), pynative (2.x)
 file.problem         string  -      why the file cannot be read, empty if it can
 file.why             string  -      what the parser said, where it said anything
@@ -214,6 +214,19 @@ profile.start        int     step   first profiled step
 profile.stop         int     step   last profiled step
 script.seeded        bool    -      a plain script sets a seed
 script.distributed   bool    -      a plain script sets up communication
+shell.reset          list    -      commands that reset NPUs
+shell.opened         list    -      device files whose access is opened to everyone
+shell.smi_words      list    -      calls of npu-smi with a word it does not know
+shell.modules        list    -      driver modules that no driver has
+shell.old_paths      list    -      variables that are set to paths of old CANN layouts
+shell.whitelist      list    -      the HCCL whitelist switched on without a file
+shell.verbose        list    -      log levels that print everything
+shell.absent_pins    list    -      versions of MindSpore that PyPI does not have
+shell.table_start    list    -      variables of the start by rank table, in a script without msrun
+shell.launch_module  list    -      launch modules that do not exist
+shell.launch_options list    -      options that run_mindformer.py does not take
+shell.table_options  list    -      options that hccl_tools.py does not take
+shell.msprof_options list    -      options that msprof is not documented with
 checkpoint.save      bool    -      checkpoints are written
 checkpoint.interval  int     step   steps between two checkpoints
 checkpoint.keep      int     -      checkpoints kept

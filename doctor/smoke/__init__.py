@@ -24,6 +24,7 @@ __all__ = ["Settings", "SettingsError", "run"]
 def run(
     settings: Settings | None = None,
     *,
+    from_config: str = "",
     python: str = "",
     workdir: str = "",
     baseline: str = "",
@@ -35,16 +36,28 @@ def run(
 ) -> Report:
     """Train, judge, report.
 
-    ``python``: the interpreter under test (default: ``python`` of the PATH). ``workdir``: keeps everything that is
-    written; without it a temporary folder is used and removed. ``baseline``: a file to compare times and memory with,
-    written when it has nothing for this host and these settings. ``compare``: settings to vary, of
-    ``doctor.smoke.settings.COMPARED``. ``listen`` gets each event as it comes, ``cancelled`` is asked ten times a
-    second; both in this thread. Other names are fields of ``Settings``.
+    ``from_config``: a configuration or launch script whose training plan gives shapes and settings
+    (``doctor.smoke.scaled``); ``knobs`` win over it, ``settings`` is not used then. ``python``: the interpreter under
+    test (default: ``python`` of the PATH). ``workdir``: keeps everything that is written; without it a temporary folder
+    is used and removed. ``baseline``: a file to compare times and memory with, written when it has nothing for this
+    host and these settings. ``compare``: settings to vary, of ``doctor.smoke.settings.COMPARED``. ``listen`` gets each
+    event as it comes, ``cancelled`` is asked ten times a second; both in this thread. Other names are fields of
+    ``Settings``.
 
-    Raises SettingsError for settings that cannot work and for a ``python`` that is none, BaselineError and OSError for
-    a baseline file. Whatever goes wrong afterwards is a finding of the report.
+    Raises SettingsError for settings that cannot work, a ``python`` that is none and a configuration that tells no
+    shape, BaselineError and OSError for a baseline file, OSError for a configuration. Whatever goes wrong afterwards is
+    a finding of the report.
     """
     from doctor.smoke.session import Session
 
+    config = None
+    if from_config:
+        from doctor.smoke import scaled
+
+        config = scaled.read(from_config)
+        settings = config.settings
     given = from_mapping(((settings or Settings())._asdict()) | knobs)
-    return Session(checked(given), python, workdir, baseline, compare, rules, cancelled, listen).report()
+    report = Session(checked(given), python, workdir, baseline, compare, rules, cancelled, listen).report()
+    if config is not None:
+        report.facts["smoke.config"] = {"value": config.to_json(), "source": from_config, "line": 0}
+    return report

@@ -58,6 +58,13 @@ def gelu(nn: Any, tanh: Any) -> Any:
     return nn.GELU(approximate=tanh)
 
 
+def activation(nn: Any, name: Any, tanh: Any) -> Any:
+    """The cell of an activation: gelu in one of its forms, silu or relu."""
+    if name == "silu":
+        return nn.SiLU()
+    return nn.ReLU() if name == "relu" else gelu(nn, tanh)
+
+
 def dropout(nn: Any, share: Any) -> Any:
     """Dropout that drops ``share``; the first positional argument is the share kept in some versions."""
     return nn.Dropout(p=share)
@@ -122,14 +129,28 @@ def clip_by_global_norm(ms: Any, ops: Any) -> Any:
     return clip
 
 
-def adamw(ms: Any, nn: Any, ops: Any, groups: Any, rate: Any, epsilon: Any = 1e-6) -> Any:
+def adamw(
+    ms: Any, nn: Any, ops: Any, groups: Any, rate: Any, epsilon: Any = 1e-6, beta1: Any = 0.9, beta2: Any = 0.999
+) -> Any:
     """AdamW over parameter groups ``[{"params", "weight_decay"}]``, MindSpore's own when it has one.
 
     The step of both is the one without bias correction, so that bounds on its size hold for both.
     """
     if hasattr(nn, "AdamWeightDecay"):
-        return nn.AdamWeightDecay(groups, learning_rate=rate, beta1=0.9, beta2=0.999, eps=epsilon)
-    return own_adamw(ms, nn, ops, groups, rate, epsilon)
+        return nn.AdamWeightDecay(groups, learning_rate=rate, beta1=beta1, beta2=beta2, eps=epsilon)
+    return own_adamw(ms, nn, ops, groups, rate, epsilon, beta1, beta2)
+
+
+def adam(nn: Any, groups: Any, rate: Any, epsilon: Any, beta1: Any, beta2: Any) -> Any:
+    """Adam with bias correction; weight decay is added to the gradient. ``betas`` in what is announced."""
+    if "betas" in parameters(nn.Adam):
+        return nn.Adam(groups, lr=rate, betas=(beta1, beta2), eps=epsilon)
+    return nn.Adam(groups, learning_rate=rate, beta1=beta1, beta2=beta2, eps=epsilon)
+
+
+def sgd(nn: Any, groups: Any, rate: Any) -> Any:
+    """Plain gradient descent; weight decay is added to the gradient."""
+    return nn.SGD(groups, **{"lr" if "lr" in parameters(nn.SGD) else "learning_rate": rate})
 
 
 def own_adamw(

@@ -16,12 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from . import compat, hf, twin
+from . import compat, curve, hf, twin
 from .settings import Settings
 
 OVERFLOW_STEPS = (5, 6)
 RESUMED = 3
 """Steps that are run again after loading."""
+ROUNDING = {"float32": 6e-8, "float16": 5e-4, "bfloat16": 4e-3}
+"""Half the distance of two neighbouring numbers, relative."""
+CURVE_SECONDS = 120.0
+"""The training in numpy ends then, and what it has is compared."""
 
 
 class Course:
@@ -59,6 +63,8 @@ class Course:
             stages.append(self.decode)
         if self.has("weights"):
             stages.append(self.weights)
+        if self.settings.curve and not self.events.rank:
+            stages.append(self.curve)
         if self.settings.profile:
             stages.append(self.profile)
         for stage in stages:
@@ -157,7 +163,8 @@ class Course:
         dtype = weights if self.inject == "fp16-params" else self.dtype
         # one more place than the sequence needs nothing; a longer table is for the cache
         shape = self.layer.Shape(s.vocab, s.hidden, s.layers, s.heads, s.seq, s.positions, s.gelu, attention, s.dropout,
-                                 dtype, 1e-5, s.recompute, weights)  # fmt: skip
+                                 dtype, s.epsilon, s.recompute, weights, s.key_heads, s.size, s.inner, s.gated, s.norm,
+                                 s.activation, not s.untied)  # fmt: skip
         return shape._replace(**other)
 
     def model_of(self, shape: Any, values: Any) -> Any:
@@ -173,6 +180,8 @@ class Course:
     def named(self, model: Any) -> Any:
         """Parameters of a model by the names that the twin uses."""
         out = {"wte": compat.table_of(model.wte)}
+        if hasattr(model, "head"):
+            out["head"] = compat.table_of(model.head)
         if hasattr(model, "wpe"):
             out["wpe"] = compat.table_of(model.wpe)
         norms = [("ln_f", model.ln_f)]
@@ -183,7 +192,9 @@ class Course:
                 out[f"h.{n}.{name}.weight"], out[f"h.{n}.{name}.bias"] = cell.weight, cell.bias
         for name, cell in norms:
             scale, shift = compat.layer_norm_names(cell)
-            out[f"{name}.scale"], out[f"{name}.shift"] = getattr(cell, scale), getattr(cell, shift)
+            out[f"{name}.scale"] = getattr(cell, scale)
+            if hasattr(cell, shift):
+                out[f"{name}.shift"] = getattr(cell, shift)
         return out
 
     def put(self, model: Any, values: Any) -> None:
@@ -202,8 +213,9 @@ class Course:
         self.plan = self.shape()
         self.start = twin.random_weights(self.plan, s.seed)
         self.assemble()
-        self.data = self.stream()
-        self.batch = next(self.data)
+        self.data, self.drawn = self.stream(), 0
+        self.taken_rows: list[Any] = []
+        self.batch = self.draw()
         kinds = sorted({str(p.dtype).rsplit(".", maxsplit=1)[-1].lower() for p in self.parameters})
         self.events.measure("model", parameters=int(sum(p.size for p in self.parameters)), dtypes=kinds,
                             tensors=len(self.parameters), optimizer=type(self.optimizer).__name__,
@@ -241,10 +253,15 @@ class Course:
         else:
             flat = ("bias", "beta", "gamma")
             groups = [
-                {"params": [p for p in weights if not p.name.endswith(flat)], "weight_decay": 0.01},
+                {"params": [p for p in weights if not p.name.endswith(flat)], "weight_decay": s.decay},
                 {"params": [p for p in weights if p.name.endswith(flat)], "weight_decay": 0.0},
             ]
-            self.optimizer = compat.adamw(ms, nn, ops, groups, s.rate)
+            if s.optimizer == "sgd":
+                self.optimizer = compat.sgd(nn, groups, s.rate)
+            elif s.optimizer == "adam":
+                self.optimizer = compat.adam(nn, groups, s.rate, s.adam_epsilon, s.beta1, s.beta2)
+            else:
+                self.optimizer = compat.adamw(ms, nn, ops, groups, s.rate, s.adam_epsilon, s.beta1, s.beta2)
         # the optimizer's own order, which is that of its groups
         self.parameters = list(self.optimizer.parameters)
         half = self.computing() == "float16" and self.inject != "fp16-params"
@@ -259,6 +276,11 @@ class Course:
         rank = self.events.rank
         for ids, labels in twin.batches(s.vocab, s.batch, s.seq, s.seed, 1000 * windows + rank):
             yield ids, (ids.copy() if self.inject == "unshifted" else labels)
+
+    def draw(self) -> Any:
+        """The next batch; how many were drawn is counted for the twin."""
+        self.drawn += 1
+        return next(self.data)
 
     def make_functions(self) -> Any:
         """Forward, gradients and update, each a compiled function of its own, so that a failure has its stage."""
@@ -440,24 +462,33 @@ class Course:
         values = self.step(1, *self.batch)
         while values.get("finite") is False and self.inject != "overflow" and values["n"] < 6:
             # the loss scale is still being found
-            self.events.say("step", **values)
+            self.told(values)
             values = self.step(values["n"] + 1, *self.batch)
         after = {name: p.astype(self.ms.float32).asnumpy() for name, p in own.items()}
         moved = {name: np.abs(after[name] - before[name]).max() for name in own}
         still = sorted(name for name, far in moved.items() if not far > 0)
         rate = self.settings.rate
+        largest = max(float(np.abs(v).max()) for v in before.values())
         if type(self.optimizer).__name__ == "SGD":
             _, gradients = self.compiled(self.honest(self.plan))(*map(self.tensor, self.batch))
-            bound = rate * max(float(np.abs(g.asnumpy()).max()) for g in gradients)
+            bound = rate * (max(float(np.abs(g.asnumpy()).max()) for g in gradients) + self.settings.decay * largest)
+        elif self.settings.optimizer == "adam":
+            # with bias correction the first step is rate for every weight, whatever its gradient
+            bound = rate
         else:
             # Adam without bias correction: the first step is at most rate × (1 - β1) / sqrt(1 - β2), plus decay
-            largest = max(float(np.abs(v).max()) for v in before.values())
-            bound = rate * (0.1 / math.sqrt(0.001) + 0.01 * largest)
+            ratio = (1.0 - self.settings.beta1) / math.sqrt(1.0 - self.settings.beta2)
+            bound = rate * (ratio + self.settings.decay * largest)
         self.events.measure("changed", still=still[:8], still_count=len(still), tensors=len(own),
                             moved=float(max(moved.values())), bound=bound,
                             optimizer=type(self.optimizer).__name__)  # fmt: skip
-        self.events.say("step", **values)
+        self.told(values)
         self.taken = values["n"]
+
+    def told(self, values: Any) -> None:
+        """Say a step, and keep which batch it took for the twin."""
+        self.events.say("step", **values)
+        self.taken_rows.append((values, self.drawn - 1))
 
     def honest(self, shape: Any) -> Any:
         """A function (ids, labels) → (loss, gradients in the order of the parameters) of a new model at its start."""
@@ -470,17 +501,19 @@ class Course:
         """The other steps; towards the end a checkpoint is due."""
         steps = self.settings.training_steps
         for number in range(self.taken + 1, steps + 1):
-            ids, labels = next(self.data)
+            ids, labels = self.draw()
             if self.inject == "recompilation":
                 length = max(4, self.settings.seq - (number - 2) % 6)
                 ids, labels = ids[:, :length].copy(), labels[:, :length].copy()
             if self.has("checkpoint") and number == steps - RESUMED + 1:
                 break
-            self.events.say("step", **self.step(number, ids, labels))
+            self.told(self.step(number, ids, labels))
         # said now for a run that fails later, and again at the end
         self.events.measure("memory", **self.memory())
         if self.has("checkpoint"):
+            # said before each of these steps is taken: its batch is counted then
             self.tail = [(steps - RESUMED + 1, ids, labels)]
+            self.drawn -= 1
             for number in range(steps - RESUMED + 2, steps + 1):
                 self.tail.append((number, *next(self.data)))
 
@@ -507,7 +540,8 @@ class Course:
         for row in self.tail:
             values = self.step(*row)
             self.losses.append(values["loss"])
-            self.events.say("step", **values)
+            self.drawn += 1
+            self.told(values)
 
     def load(self) -> None:
         """A new model and optimizer take up the checkpoint and run the last steps again."""
@@ -582,7 +616,7 @@ class Course:
         ids = np.random.default_rng(s.seed).integers(0, s.vocab, (1, tokens)).astype(np.int32)
         wanted, wasted = twin.logits(ids, exact(tried), shape, s.seq - tokens)
         function = self.compiled(model.decode)
-        size = (s.layers, 1, s.heads, s.seq, s.hidden // s.heads)
+        size = (s.layers, 1, s.key_heads, s.seq, s.size)
         kind = self.layer.dtype_of(shape.dtype)
         keys = values = ms.Tensor(np.zeros(size, np.float32)).astype(kind)
         worst, times = 0.0, []
@@ -605,7 +639,7 @@ class Course:
             layers = min(layers, s.layers)
             heads = hidden // 64 if hidden % 64 == 0 else s.heads
         else:
-            if s.positions != "learned" or s.gelu != "tanh":
+            if not s.like_gpt2:
                 return
             vocab, hidden, layers, positions, heads = s.vocab, s.hidden, s.layers, s.seq, s.heads
             state = hf.random_state(vocab, hidden, layers, positions, s.seed)
@@ -615,12 +649,49 @@ class Course:
         length = min(positions, s.seq)
         ids = np.random.default_rng(s.seed).integers(0, vocab, (1, length)).astype(np.int32)
         shape = self.plan._replace(vocab=vocab, hidden=hidden, layers=layers, heads=heads, length=positions,
-                                   positions="learned", gelu="tanh")  # fmt: skip
+                                   positions="learned", gelu="tanh", kv_heads=heads, size=hidden // heads,
+                                   inner=4 * hidden, gated=False, norm="layer", activation="gelu", tied=True,
+                                   epsilon=1e-5)  # fmt: skip
         found, _ = self.logits_of(shape, values, ids)
         wanted = hf.logits(ids, state, layers, heads)
         self.events.measure("mapping", distance=twin.distance(found, wanted),
                             left=left[:8], left_count=len(left), file=os.path.basename(path), layers=layers,
                             dtype=self.computing())  # fmt: skip
+
+    def curve(self) -> None:
+        """The same training in numpy: what the losses must be. Skipped updates are skipped there too.
+
+        Training magnifies rounding: with the default settings a relative change of the start weights of 1e-6 moves the
+        loss by 0.08 after 33 steps. So it is done twice, the second time from weights that are off by the rounding of
+        the dtype, and how far the two are apart is told with it.
+        """
+        s = self.settings
+        began = time.perf_counter()
+        ranks = [twin.batches(s.vocab, s.batch, s.seq, s.seed, rank) for rank in range(self.size)]
+        drawn: list[Any] = []
+        trained = curve.Training(self.start, self.plan, s)
+        rng, eps = np.random.default_rng(s.seed + 3), ROUNDING[self.computing()]
+        moved = {name: v * (1.0 + eps * rng.standard_normal(v.shape)) for name, v in exact(self.start).items()}
+        beside = curve.Training(moved, self.plan, s)
+        rows = []
+        for values, index in self.taken_rows:
+            while len(drawn) <= index:
+                drawn.append([next(rank) for rank in ranks])
+            size, finite = values["length"], values.get("finite", True)
+            batches = [(ids[:, :size], labels[:, :size]) for ids, labels in drawn[index]]
+            wanted = trained.step(batches, finite)
+            spread = abs(beside.step(batches, finite) - wanted)
+            if finite:
+                rows.append((values["n"], values["loss"], wanted, spread))
+            if time.perf_counter() - began > CURVE_SECONDS:
+                break
+        fresh = twin.batches(s.vocab, s.batch, s.seq, s.seed, 777000)
+        pairs = [next(fresh) for _ in range(2)]
+        loss = float(np.mean([twin.loss(ids, labels, trained.weights, self.plan) for ids, labels in pairs]))
+        steps, losses, wanted, spread = ([row[n] for row in rows] for n in range(4))
+        took = round(time.perf_counter() - began, 2)
+        self.events.measure("curve", steps=steps, losses=losses, twin=wanted, spread=spread, fresh=loss, seconds=took,
+                            whole=took <= CURVE_SECONDS, dtype=self.computing(), dropout=s.dropout)  # fmt: skip
 
     def profile(self) -> None:
         """A few steps under MindSpore's profiler, its result in the work folder."""

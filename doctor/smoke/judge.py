@@ -125,7 +125,8 @@ def facts(run: Run, heads: list[str]) -> dict[str, Any]:
         ("dtype_replaced", "device", "dtype_replaced"), ("attention", "device", "attention"),
         ("parameters", "model", "parameters"), ("optimizer", "model", "optimizer"), ("tokens", "model", "tokens"),
         ("fresh_loss", "fresh", "loss"), ("parity", "parity", "distance"), ("gradient", "gradient", "error"),
-        ("weights_set_later", "seen_later", "seen"), ("profile_files", "profile", "files"),
+        ("weights_set_later", "seen_later", "seen"), ("curve_twin", "curve", "twin"),
+        ("profile_files", "profile", "files"),
     ):  # fmt: skip
         take(name, measure, field)
     found["smoke.settings"] = (run.settings._asdict(), "", 0)

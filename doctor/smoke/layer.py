@@ -24,7 +24,8 @@ softmax = compat.softmax_last(ops)
 
 
 class Shape(NamedTuple):
-    """What makes a GPT. ``length`` is the longest sequence; ``dtype`` the name of the dtype computed in."""
+    """What makes a GPT. ``length`` is the longest sequence; ``dtype`` the name of the dtype computed in; ``size`` the
+    width of a head, ``inner`` that of the feed-forward part."""
 
     vocab: int = 512
     hidden: int = 256
@@ -39,6 +40,13 @@ class Shape(NamedTuple):
     epsilon: float = 1e-5
     recompute: bool = False
     weights_dtype: str = "float32"
+    kv_heads: int = 4
+    size: int = 64
+    inner: int = 1024
+    gated: bool = False
+    norm: str = "layer"
+    activation: str = "gelu"
+    tied: bool = True
 
 
 def dtype_of(name: Any) -> Any:
@@ -46,19 +54,45 @@ def dtype_of(name: Any) -> Any:
     return getattr(ms, name)
 
 
+class RMSNorm(nn.Cell):
+    """Divide by the root of the mean square, then scale; computed in float32."""
+
+    def __init__(self, size: Any, epsilon: Any, dtype: Any = None) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+        self.gamma = ms.Parameter(Tensor(np.ones(size, np.float32)).astype(dtype or ms.float32), name="gamma")
+
+    def construct(self, x: Any) -> Any:
+        y = x.astype(ms.float32)
+        y = y * ops.rsqrt(ops.mean(y * y, -1, True) + self.epsilon)
+        return (y * self.gamma.astype(ms.float32)).astype(x.dtype)
+
+
+def norm_of(shape: Any) -> Any:
+    """A norm of the kind of the shape."""
+    if shape.norm == "rms":
+        return RMSNorm(shape.hidden, shape.epsilon, own_dtype(shape))
+    return compat.layer_norm(nn, shape.hidden, shape.epsilon, own_dtype(shape))
+
+
 class Attention(nn.Cell):
     """Causal self-attention, (batch, length, hidden) → the same; with caches for one token at a time."""
 
     def __init__(self, shape: Any) -> None:
         super().__init__()
-        if shape.hidden % shape.heads:
-            raise ValueError(f"hidden {shape.hidden} is not divisible by heads {shape.heads}")
-        self.heads, self.size, self.hidden = shape.heads, shape.hidden // shape.heads, shape.hidden
+        if shape.heads % shape.kv_heads:
+            raise ValueError(f"heads {shape.heads} is not divisible by kv_heads {shape.kv_heads}")
+        self.heads, self.size, self.hidden = shape.heads, shape.size, shape.heads * shape.size
+        self.kv_heads, self.kv_hidden, self.group = (
+            shape.kv_heads,
+            shape.kv_heads * shape.size,
+            shape.heads // shape.kv_heads,
+        )
         self.scale = 1.0 / math.sqrt(self.size)
         self.rotary, self.flash = shape.positions == "rope", shape.attention == "flash"
         self.cache_mask = True
-        self.qkv = computing(compat.dense(nn, shape.hidden, 3 * shape.hidden, own_dtype(shape)), shape)
-        self.proj = computing(compat.dense(nn, shape.hidden, shape.hidden, own_dtype(shape)), shape)
+        self.qkv = computing(compat.dense(nn, shape.hidden, self.hidden + 2 * self.kv_hidden, own_dtype(shape)), shape)
+        self.proj = computing(compat.dense(nn, self.hidden, shape.hidden, own_dtype(shape)), shape)
         self.drop = compat.dropout(nn, shape.dropout)
         # True hides a key, the convention of ops.flash_attention_score
         self.hide = Tensor(np.triu(np.ones((shape.length, shape.length), np.bool_), 1))
@@ -66,10 +100,19 @@ class Attention(nn.Cell):
         self.cos = Tensor(np.concatenate([np.cos(angle)] * 2, -1).astype(np.float32))
         self.sin = Tensor(np.concatenate([np.sin(angle)] * 2, -1).astype(np.float32))
 
-    def split(self, x: Any) -> Any:
-        """(batch, length, hidden) → (batch, heads, length, size)."""
+    def split(self, x: Any, heads: Any) -> Any:
+        """(batch, length, heads * size) → (batch, heads, length, size)."""
         batch, length, _ = x.shape
-        return x.reshape(batch, length, self.heads, self.size).transpose(0, 2, 1, 3)
+        return x.reshape(batch, length, heads, self.size).transpose(0, 2, 1, 3)
+
+    def shared(self, x: Any) -> Any:
+        """Keys or values of each head; several heads share one of a smaller number."""
+        if self.group == 1:
+            return x
+        batch, _, length, _ = x.shape
+        wide = x.reshape(batch, self.kv_heads, 1, length, self.size)
+        wide = wide.broadcast_to((batch, self.kv_heads, self.group, length, self.size))
+        return wide.reshape(batch, self.heads, length, self.size)
 
     def turn(self, x: Any, cos: Any, sin: Any) -> Any:
         """Rotary positions, half-split form, computed in float32."""
@@ -79,8 +122,10 @@ class Attention(nn.Cell):
 
     def construct(self, x: Any, cache_k: Any = None, cache_v: Any = None, place: Any = None) -> Any:
         batch, length, _ = x.shape
-        q, k, v = ops.split(self.qkv(x), self.hidden, axis=-1)
-        q, k, v = self.split(q), self.split(k), self.split(v)
+        mixed = self.qkv(x)
+        q = self.split(mixed[:, :, : self.hidden], self.heads)
+        k = self.split(mixed[:, :, self.hidden : self.hidden + self.kv_hidden], self.kv_heads)
+        v = self.split(mixed[:, :, self.hidden + self.kv_hidden :], self.kv_heads)
         if cache_k is None:
             if self.rotary:
                 q = self.turn(q, self.cos[:length], self.sin[:length])
@@ -103,10 +148,10 @@ class Attention(nn.Cell):
                                               input_layout="BNSD", sparse_mode=0)  # fmt: skip
         else:
             # softmax in float32 on purpose: amp level O2 does not protect it
-            score = ops.matmul(q, k.transpose(0, 1, 3, 2)).astype(ms.float32) * self.scale
+            score = ops.matmul(q, self.shared(k).transpose(0, 1, 3, 2)).astype(ms.float32) * self.scale
             score = ops.masked_fill(score, hide, HIDDEN_SCORE)
             share = self.drop(softmax(score)).astype(v.dtype)
-            mixed = ops.matmul(share, v)
+            mixed = ops.matmul(share, self.shared(v))
         mixed = mixed.transpose(0, 2, 1, 3).reshape(batch, length, self.hidden)
         return self.proj(mixed), k, v
 
@@ -116,22 +161,28 @@ class Block(nn.Cell):
 
     def __init__(self, shape: Any) -> None:
         super().__init__()
-        self.ln_1 = compat.layer_norm(nn, shape.hidden, shape.epsilon, own_dtype(shape))
+        self.ln_1 = norm_of(shape)
         self.attn = Attention(shape)
-        self.ln_2 = compat.layer_norm(nn, shape.hidden, shape.epsilon, own_dtype(shape))
-        self.fc = computing(compat.dense(nn, shape.hidden, 4 * shape.hidden, own_dtype(shape)), shape)
-        self.act = compat.gelu(nn, shape.gelu == "tanh")
-        self.fc_out = computing(compat.dense(nn, 4 * shape.hidden, shape.hidden, own_dtype(shape)), shape)
+        self.ln_2 = norm_of(shape)
+        # with a gate the first half of the columns is the gate, the other one what it lets through
+        self.gated, self.inner = shape.gated, shape.inner
+        columns = 2 * shape.inner if shape.gated else shape.inner
+        self.fc = computing(compat.dense(nn, shape.hidden, columns, own_dtype(shape)), shape)
+        self.act = compat.activation(nn, shape.activation, shape.gelu == "tanh")
+        self.fc_out = computing(compat.dense(nn, shape.inner, shape.hidden, own_dtype(shape)), shape)
         self.drop = compat.dropout(nn, shape.dropout)
 
     def construct(self, x: Any, cache_k: Any = None, cache_v: Any = None, place: Any = None) -> Any:
         mixed, k, v = self.attn(self.ln_1(x), cache_k, cache_v, place)
         x = x + self.drop(mixed)
-        return x + self.drop(self.fc_out(self.act(self.fc(self.ln_2(x))))), k, v
+        y = self.fc(self.ln_2(x))
+        y = self.act(y[:, :, : self.inner]) * y[:, :, self.inner :] if self.gated else self.act(y)
+        return x + self.drop(self.fc_out(y)), k, v
 
 
 class GPT(nn.Cell):
-    """Token ids (batch, length) int32 → logits (batch, length, vocab); the output layer is the embedding table.
+    """Token ids (batch, length) int32 → logits (batch, length, vocab); the output layer is the embedding table, or one
+    of its own.
 
     Between the blocks everything is in the dtype of the weights, also when the dense layers compute in 16 bits.
     """
@@ -147,14 +198,20 @@ class GPT(nn.Cell):
         if shape.recompute:
             for block in self.h:
                 block.recompute()
-        self.ln_f = compat.layer_norm(nn, shape.hidden, shape.epsilon, own_dtype(shape))
+        self.ln_f = norm_of(shape)
+        self.tied = shape.tied
+        if not shape.tied:
+            self.head = compat.embedding(nn, shape.vocab, shape.hidden)
         # an attribute that is the table itself would give the parameter a second name
         self.renamed = not hasattr(self.wte, "embedding_table")
         self.places = Tensor(np.arange(shape.length, dtype=np.int32))
 
     def logits(self, x: Any) -> Any:
-        """The tied output layer; the cast is needed because nn.Embedding keeps a float32 table whatever it is told."""
-        table = self.wte.weight if self.renamed else self.wte.embedding_table
+        """The output layer; the cast is needed because nn.Embedding keeps a float32 table whatever it is told."""
+        if self.tied:
+            table = self.wte.weight if self.renamed else self.wte.embedding_table
+        else:
+            table = self.head.weight if self.renamed else self.head.embedding_table
         return ops.matmul(x.astype(self.dtype), table.swapaxes(0, 1).astype(self.dtype))
 
     def construct(self, ids: Any) -> Any:

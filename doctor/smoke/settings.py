@@ -12,6 +12,9 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "attention": ("auto", "plain", "flash", "both"),
     "positions": ("learned", "rope"),
     "gelu": ("tanh", "erf"),
+    "norm": ("layer", "rms"),
+    "activation": ("gelu", "silu", "relu"),
+    "optimizer": ("adamw", "adam", "sgd"),
     "loss_scale": ("auto", "off", "dynamic"),
 }
 """Words that a setting takes, the default first."""
@@ -20,6 +23,10 @@ RANGES: dict[str, tuple[float, float]] = {
     "layers": (1, 96),
     "hidden": (8, 16384),
     "heads": (1, 256),
+    "kv_heads": (0, 256),
+    "head_dim": (0, 1024),
+    "ffn": (0, 65536),
+    "epsilon": (1e-12, 0.1),
     "seq": (8, 32768),
     "batch": (1, 4096),
     "vocab": (33, 1 << 20),
@@ -28,6 +35,10 @@ RANGES: dict[str, tuple[float, float]] = {
     "dropout": (0.0, 0.9),
     "clip": (0.0, 1e6),
     "rate": (1e-8, 10.0),
+    "beta1": (0.0, 0.9999),
+    "beta2": (0.0, 0.99999),
+    "adam_epsilon": (1e-12, 0.1),
+    "decay": (0.0, 1.0),
     "ranks": (1, 4096),
     "seed": (0, 1 << 31),
     "limit": (1, 864000),
@@ -39,7 +50,11 @@ COMPARED = ("recompute", "amp", "mode", "attention")
 
 
 class Settings(NamedTuple):
-    """The knobs. ``steps`` 0: 40, in PyNative mode 20. ``limit`` in seconds of wall time, for the whole run."""
+    """The knobs. ``steps`` 0: 40, in PyNative mode 20. ``limit`` in seconds of wall time, for the whole run.
+
+    ``kv_heads`` 0: as many as heads; ``head_dim`` 0: hidden / heads; ``ffn`` 0: 4 × hidden. ``curve``: the same
+    training is done in numpy and the losses are compared.
+    """
 
     device: str = "auto"
     mode: str = "jit"
@@ -61,6 +76,20 @@ class Settings(NamedTuple):
     clip: float = 1.0
     loss_scale: str = "auto"
     rate: float = 1e-3
+    kv_heads: int = 0
+    head_dim: int = 0
+    ffn: int = 0
+    gated: bool = False
+    norm: str = "layer"
+    epsilon: float = 1e-5
+    activation: str = "gelu"
+    untied: bool = False
+    optimizer: str = "adamw"
+    beta1: float = 0.9
+    beta2: float = 0.999
+    adam_epsilon: float = 1e-6
+    decay: float = 0.01
+    curve: bool = False
     ranks: int = 1
     seed: int = 7
     weights: str = ""
@@ -71,6 +100,28 @@ class Settings(NamedTuple):
     @property
     def training_steps(self) -> int:
         return self.steps or (20 if self.mode == "pynative" else 40)
+
+    @property
+    def key_heads(self) -> int:
+        """Heads of keys and values."""
+        return self.kv_heads or self.heads
+
+    @property
+    def size(self) -> int:
+        """Width of a head."""
+        return self.head_dim or self.hidden // self.heads
+
+    @property
+    def inner(self) -> int:
+        """Width inside the feed-forward part."""
+        return self.ffn or 4 * self.hidden
+
+    @property
+    def like_gpt2(self) -> bool:
+        """Whether weights of GPT-2 mean the same in this model."""
+        plain = (self.positions, self.gelu, self.norm, self.activation) == ("learned", "tanh", "layer", "gelu")
+        wide = self.key_heads == self.heads and self.size * self.heads == self.hidden and self.inner == 4 * self.hidden
+        return plain and wide and not self.gated and not self.untied
 
 
 class SettingsError(ValueError):
@@ -95,10 +146,13 @@ def checked(settings: Settings) -> Settings:
         if not least <= value <= most:
             raise SettingsError(f"{name} 应在 {least} 到 {most} 之间，不能是 {value}",
                                 f"{name} is between {least} and {most}, not {value}")  # fmt: skip
-    if settings.hidden % settings.heads:
+    if not settings.head_dim and settings.hidden % settings.heads:
         raise SettingsError(f"hidden {settings.hidden} 不能被 heads {settings.heads} 整除",
                             f"hidden {settings.hidden} is not divisible by heads {settings.heads}")  # fmt: skip
-    size, rows = settings.hidden // settings.heads, settings.accumulation
+    if settings.heads % settings.key_heads:
+        raise SettingsError(f"heads {settings.heads} 不能被 kv_heads {settings.key_heads} 整除",
+                            f"heads {settings.heads} is not divisible by kv_heads {settings.key_heads}")  # fmt: skip
+    size, rows = settings.size, settings.accumulation
     if settings.positions == "rope" and size % 2:
         raise SettingsError(
             f"rope 要求每个头的维度为偶数，这里是 {size}", f"rope needs an even head size, here it is {size}"

@@ -70,6 +70,7 @@ def summary(report: Report, lang: str, ascii_only: bool) -> list[str]:
             tokens=f"{tokens / value(report, 'step_seconds'):,.0f}", memory=_number(value(report, "host_mib")),
             seconds=_number(report.timings.get("run", 0.0)),
         ))  # fmt: skip
+    out += configuration(value(report, "config"), knobs, lang, dot)
     why = value(report, "device_why")
     if why in ("no_device_file", "ascend_failed"):
         out.append(tr(lang, f"smoke.device.{why}"))
@@ -82,6 +83,27 @@ def summary(report: Report, lang: str, ascii_only: bool) -> list[str]:
         key = "smoke.caught" if value(report, "caught") else "smoke.not_caught"
         out.append(tr(lang, key, name=knobs["inject"], rules=expected))
     return [line for line in out if line]
+
+
+def configuration(config: Any, knobs: Mapping[str, Any], lang: str, dot: str) -> list[str]:
+    """What of a configuration is in this run, and what is not."""
+    if not config:
+        return []
+    carried = dot.join(
+        f"{row['name']} {row['now']}" + (f" ({row['was']})" if row["was"] != row["now"] else "")
+        for row in config["carried"]
+        if row["now"] == str(knobs.get(row["name"])) or _number(knobs.get(row["name"])) == row["now"]
+        or not isinstance(knobs.get(row["name"]), (int, float))
+    )  # fmt: skip
+    out = [tr(lang, "smoke.config", path=safe(config["file"]), carried=safe(carried))]
+    left = [tr(lang, "smoke.left." + code, what=safe(what)) for code, what in config["left"]]
+    out += [tr(lang, "smoke.config.left", text=text) for text in left]
+    out.append(tr(lang, "smoke.config.data"))
+    if config["ranks"] > knobs.get("ranks", 1) == 1:
+        out.append(
+            tr(lang, "smoke.config.ranks", dp=config["ranks"], n=2 if config["ranks"] == 2 else min(8, config["ranks"]))
+        )
+    return out
 
 
 def _number(found: Any) -> str:

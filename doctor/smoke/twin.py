@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+SQRT2 = math.sqrt(2.0)
+erf = np.vectorize(math.erf, otypes=[np.float64])
+
 
 def layer_norm(x: Any, scale: Any, shift: Any, epsilon: Any) -> Any:
     """Mean 0 and variance 1 over the last axis, then scale and shift."""
@@ -17,11 +20,30 @@ def layer_norm(x: Any, scale: Any, shift: Any, epsilon: Any) -> Any:
     return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon) * scale + shift
 
 
+def rms_norm(x: Any, scale: Any, epsilon: Any) -> Any:
+    """Mean square 1 over the last axis, then scale."""
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + epsilon) * scale
+
+
+def norm(x: Any, weights: Any, name: Any, shape: Any) -> Any:
+    """The norm of the shape with the weights of a name."""
+    if shape.norm == "rms":
+        return rms_norm(x, weights[name + ".scale"], shape.epsilon)
+    return layer_norm(x, weights[name + ".scale"], weights[name + ".shift"], shape.epsilon)
+
+
 def gelu(x: Any, tanh: Any) -> Any:
     """The tanh form, or the exact one with erf."""
     if tanh:
         return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
-    return 0.5 * x * (1.0 + np.vectorize(math.erf, otypes=[np.float64])(x / math.sqrt(2.0)))
+    return 0.5 * x * (1.0 + erf(x / SQRT2))
+
+
+def act(x: Any, shape: Any) -> Any:
+    """The activation of the shape."""
+    if shape.activation == "silu":
+        return x / (1.0 + np.exp(-x))
+    return np.maximum(x, 0.0) if shape.activation == "relu" else gelu(x, shape.gelu == "tanh")
 
 
 def softmax(x: Any) -> Any:
@@ -40,28 +62,41 @@ def turn(x: Any) -> Any:
     )
 
 
-def attention(y: Any, weights: Any, heads: Any, rotary: Any, empty: Any = 0) -> Any:
+def parts(mixed: Any, shape: Any) -> Any:
+    """q, k, v as (batch, heads, length, size) of the one projection; k and v have the heads of keys."""
+    batch, length, _ = mixed.shape
+    wide, narrow = shape.heads * shape.size, shape.kv_heads * shape.size
+    pieces = np.split(mixed, [wide, wide + narrow], axis=-1)
+    return tuple(piece.reshape(batch, length, -1, shape.size).transpose(0, 2, 1, 3) for piece in pieces)
+
+
+def joined(x: Any) -> Any:
+    """(batch, heads, length, size) → (batch, length, heads * size)."""
+    batch, heads, length, size = x.shape
+    return x.transpose(0, 2, 1, 3).reshape(batch, length, heads * size)
+
+
+def attention(y: Any, weights: Any, shape: Any, empty: Any = 0) -> Any:
     """(result, share of the attention of the last token that goes to ``empty`` zero keys behind it)."""
-    batch, length, hidden = y.shape
-    mixed = y @ weights["qkv.weight"].T + weights["qkv.bias"]
-    q, k, v = (t.reshape(batch, length, heads, -1).transpose(0, 2, 1, 3) for t in np.split(mixed, 3, axis=-1))
-    if rotary:
+    batch, length, _ = y.shape
+    q, k, v = parts(y @ weights["qkv.weight"].T + weights["qkv.bias"], shape)
+    if shape.positions == "rope":
         q, k = turn(q), turn(k)
-    score = q @ k.transpose(0, 1, 3, 2) / math.sqrt(hidden // heads)
-    last = np.concatenate([score[:, :, -1], np.zeros((batch, heads, empty))], -1)
+    group = shape.heads // shape.kv_heads
+    k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
+    score = q @ k.transpose(0, 1, 3, 2) / math.sqrt(shape.size)
+    last = np.concatenate([score[:, :, -1], np.zeros((batch, shape.heads, empty))], -1)
     score = np.where(np.triu(np.ones((length, length), bool), 1), -np.inf, score)
-    out = (softmax(score) @ v).transpose(0, 2, 1, 3).reshape(batch, length, hidden)
     wasted = float(softmax(last)[..., length:].sum(-1).mean()) if empty else 0.0
-    return out @ weights["proj.weight"].T + weights["proj.bias"], wasted
+    return joined(softmax(score) @ v) @ weights["proj.weight"].T + weights["proj.bias"], wasted
 
 
-def block(x: Any, weights: Any, heads: Any, tanh: Any, rotary: Any, epsilon: Any, empty: Any = 0) -> Any:
-    """One pre-LayerNorm block."""
-    y = layer_norm(x, weights["ln_1.scale"], weights["ln_1.shift"], epsilon)
-    mixed, wasted = attention(y, weights, heads, rotary, empty)
+def block(x: Any, weights: Any, shape: Any, empty: Any = 0) -> Any:
+    """One block with its norms in front."""
+    mixed, wasted = attention(norm(x, weights, "ln_1", shape), weights, shape, empty)
     x = x + mixed
-    y = layer_norm(x, weights["ln_2.scale"], weights["ln_2.shift"], epsilon)
-    y = gelu(y @ weights["fc.weight"].T + weights["fc.bias"], tanh)
+    y = norm(x, weights, "ln_2", shape) @ weights["fc.weight"].T + weights["fc.bias"]
+    y = act(y[..., : shape.inner], shape) * y[..., shape.inner :] if shape.gated else act(y, shape)
     return x + y @ weights["fc_out.weight"].T + weights["fc_out.bias"], wasted
 
 
@@ -72,11 +107,14 @@ def logits(ids: Any, weights: Any, shape: Any, empty: Any = 0) -> Any:
         x = x + weights["wpe"][np.arange(ids.shape[1])]
     wasted = []
     for n in range(shape.layers):
-        own = {name[len(f"h.{n}.") :]: value for name, value in weights.items() if name.startswith(f"h.{n}.")}
-        x, share = block(x, own, shape.heads, shape.gelu == "tanh", shape.positions == "rope", shape.epsilon, empty)
+        x, share = block(x, of_block(weights, n), shape, empty)
         wasted.append(share)
-    x = layer_norm(x, weights["ln_f.scale"], weights["ln_f.shift"], shape.epsilon)
-    return x @ weights["wte"].T, float(np.mean(wasted))
+    return norm(x, weights, "ln_f", shape) @ weights["wte" if shape.tied else "head"].T, float(np.mean(wasted))
+
+
+def of_block(weights: Any, n: Any) -> Any:
+    """The weights of a block by their names inside it."""
+    return {name[len(f"h.{n}.") :]: value for name, value in weights.items() if name.startswith(f"h.{n}.")}
 
 
 def loss(ids: Any, labels: Any, weights: Any, shape: Any) -> Any:
@@ -115,13 +153,22 @@ def sizes(shape: Any) -> Any:
     out: dict[str, tuple[int, ...]] = {"wte": (shape.vocab, hidden)}
     if shape.positions == "learned":
         out["wpe"] = (shape.length, hidden)
+    if not shape.tied:
+        out["head"] = (shape.vocab, hidden)
+    wide, narrow = shape.heads * shape.size, shape.kv_heads * shape.size
+    table = (
+        ("qkv", wide + 2 * narrow, hidden), ("proj", hidden, wide),
+        ("fc", shape.inner * (2 if shape.gated else 1), hidden), ("fc_out", hidden, shape.inner),
+    )  # fmt: skip
+    norms = ["ln_f"]
     for n in range(shape.layers):
-        for name, rows, columns in (("qkv", 3, 1), ("proj", 1, 1), ("fc", 4, 1), ("fc_out", 1, 4)):
-            out[f"h.{n}.{name}.weight"] = (rows * hidden, columns * hidden)
-            out[f"h.{n}.{name}.bias"] = (rows * hidden,)
-        for name in ("ln_1", "ln_2"):
-            out[f"h.{n}.{name}.scale"] = out[f"h.{n}.{name}.shift"] = (hidden,)
-    out["ln_f.scale"] = out["ln_f.shift"] = (hidden,)
+        for name, rows, columns in table:
+            out[f"h.{n}.{name}.weight"], out[f"h.{n}.{name}.bias"] = (rows, columns), (rows,)
+        norms += [f"h.{n}.ln_1", f"h.{n}.ln_2"]
+    for name in norms:
+        out[name + ".scale"] = (hidden,)
+        if shape.norm == "layer":
+            out[name + ".shift"] = (hidden,)
     return out
 
 

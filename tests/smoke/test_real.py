@@ -45,12 +45,37 @@ def test_two_ranks_train_in_step(trainer, tmp_path):
         {"mode": "pynative", "accumulation": 2},
         {"dtype": "float16"},
         {"amp": "O2"},
+        {
+            "curve": True,
+            "kv_heads": 2,
+            "norm": "rms",
+            "activation": "silu",
+            "gated": True,
+            "ffn": 176,
+            "untied": True,
+            "positions": "rope",
+            "optimizer": "adam",
+        },
+        {"curve": True, "optimizer": "sgd", "rate": 0.5, "head_dim": 32},
     ],
 )
 def test_other_settings_are_right(trainer, knobs):
     report = smoke.run(SMALL, python=trainer, **knobs)
     assert report.verdict == "healthy", [(d.rule, d.title["en"]) for d in report.diagnoses]
     assert answers(report)["NUM607"] == "pass"
+
+
+def test_a_configuration_is_tried_and_its_losses_are_those_of_numpy(trainer, tmp_path):
+    path = tmp_path / "config.json"
+    shape = {"model_type": "qwen2", "hidden_size": 896, "num_hidden_layers": 24, "num_attention_heads": 14,
+             "num_key_value_heads": 2, "intermediate_size": 4864, "max_position_embeddings": 32, "rms_norm_eps": 1e-6,
+             "vocab_size": 151936}  # fmt: skip
+    path.write_text(json.dumps(shape))
+    report = smoke.run(from_config=str(path), python=trainer, steps=12, limit=600)
+    assert report.verdict == "healthy", [(d.rule, d.title["en"]) for d in report.diagnoses]
+    said = answers(report)
+    assert said["NUM613"] == said["NUM607"] == said["NUM612"] == "pass"
+    assert said["NUM605"] == said["CKPT602"] == "not_applicable"
 
 
 @pytest.mark.parametrize("name", NAMES)

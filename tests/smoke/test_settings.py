@@ -18,6 +18,8 @@ def test_the_defaults_work():
     [
         ({"hidden": 100, "heads": 12}, "divisible by heads"),
         ({"hidden": 36, "heads": 4, "positions": "rope"}, "even head size"),
+        ({"heads": 4, "kv_heads": 3}, "divisible by kv_heads"),
+        ({"hidden": 64, "heads": 4, "head_dim": 15, "positions": "rope"}, "even head size"),
         ({"batch": 4, "accumulation": 3}, "divisible by accumulation"),
         ({"steps": 3}, "at least 8"),
         ({"amp": "O1"}, "amp is one of"),

@@ -13,6 +13,7 @@ from doctor.smoke import hf, twin  # noqa: E402
 class Shape:
     vocab, hidden, layers, heads, length = 37, 24, 2, 3, 12
     positions, gelu, epsilon = "learned", "tanh", 1e-5
+    kv_heads, size, inner, gated, norm, activation, tied = 3, 8, 96, False, "layer", "gelu", True
 
 
 class Rotary(Shape):
