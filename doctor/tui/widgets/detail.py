@@ -32,7 +32,7 @@ class Detail(VerticalScroll):
         yield Static(id="detail-text", markup=False)
 
     def show(self, item: Item | None, about: dict[str, dict[str, str]], lang: str) -> None:
-        """``about``: cause and next of the rule of a finding."""
+        """``about``: cause, next and, where they are to be shown, fixes of the rule of a finding."""
         self._item, self._about, self._lang = item, about, lang
         self.border_title = Text(tr(lang, "tui.detail.title"))
         self.scroll_home(animate=False)
@@ -111,6 +111,7 @@ def _finding(text: Text, finding: Finding, about: dict[str, dict[str, str]], lan
     _block(text, "!", pick(finding.why, lang), columns)
     _block(text, tr(lang, "cause"), pick(about.get("cause", {}), lang), columns)
     _block(text, tr(lang, "next"), pick(about.get("next", {}), lang), columns)
+    _block(text, tr(lang, "fix"), pick(about.get("fix", {}), lang), columns)
     shown = [e for e in finding.evidence if e.text]
     if shown:
         text.append(f"\n{tr(lang, 'evidence')}\n", "bold")
