@@ -22,7 +22,7 @@ from textual.widgets.option_list import Option
 from doctor import crash
 from doctor.fixcli import why_text
 from doctor.i18n import LANGUAGES, pick, tr
-from doctor.model import Evidence, Finding
+from doctor.model import Evidence, Finding, Verdict
 from doctor.patch import apply, journal
 from doctor.patch.journal import Entry
 from doctor.patch.propose import Options
@@ -69,13 +69,13 @@ class ModelScreen(TranslatedScreen[None]):
         Binding("r", "again", "tui.key.again"),
         Binding("a", "apply", "tui.key.apply"),
         Binding("u", "undo", "tui.key.undo"),
-        Binding("f", "next_file", "tui.key.next_file"),
+        Binding("f", "next_file", "tui.key.next_file", show=False),
         Binding("v", "shown", "tui.key.unknown", show=False),
         Binding("x", "aliases", "tui.key.aliases", show=False),
         Binding("z", "zoom", "tui.key.zoom", show=False),
         Binding("slash", "search", "tui.key.search", show=False),
         Binding("c", "copy", "tui.key.copy", show=False),
-        Binding("s", "save", "tui.key.save"),
+        Binding("s", "save", "tui.key.save", show=False),
         Binding("escape", "back", "tui.key.back"),
     ]
 
@@ -140,6 +140,7 @@ class ModelScreen(TranslatedScreen[None]):
         self._aliases = False
         self._entries: list[Entry] | None = None
         self._writing = False
+        self._settled = False
         self._rows: list[tuple[str, Evidence | None]] = []
 
     def compose(self) -> ComposeResult:
@@ -183,6 +184,7 @@ class ModelScreen(TranslatedScreen[None]):
         """Look at another file or folder."""
         self.target = self.doctor.model_path = path
         self._seen, self._looked, self._cut, self._file, self._finding = {}, 0, False, "", None
+        self._settled = False
         self._offer, self._taken, self._picks = None, None, {}
         self.query_one(LogPane).forget()
         self._start([path])
@@ -224,6 +226,7 @@ class ModelScreen(TranslatedScreen[None]):
             return
         self._cancel, self._error = None, event.error
         self.retranslate()
+        self._settled = True
         self.refresh_bindings()
         self._want_offer()
 
@@ -295,7 +298,9 @@ class ModelScreen(TranslatedScreen[None]):
         """The tree of files."""
         tree = self.query_one(FindingTree)
         tree.border_title = Text(self.tr("model.findings"))
-        tree.fill(self._worst_first(), self.target, self.doctor.lang, self._unknown)
+        # while files come in, the worst so far is in view; afterwards what was chosen stays chosen
+        kept = (self._file, self._finding.id if self._finding is not None else "") if self._settled else ("", "")
+        tree.fill(self._worst_first(), self.target, self.doctor.lang, self._unknown, kept)
         if not self._seen:
             self._file, self._finding = "", None
             self.query_one(Detail).show(None, {}, self.doctor.lang)
@@ -311,7 +316,8 @@ class ModelScreen(TranslatedScreen[None]):
         if self._stale(self._seen.get(place.path)):
             pane.forget(place.path)
         item = Item(finding=place.finding) if place.finding is not None else None
-        self.query_one(Detail).show(item, self._about(place.finding), self.doctor.lang)
+        note = self._summary(self._seen.get(place.path)) if item is None else ""
+        self.query_one(Detail).show(item, self._about(place.finding), self.doctor.lang, note)
         pane.show(place.evidence)
         self._head()
         if self._tab != "findings":
@@ -324,6 +330,22 @@ class ModelScreen(TranslatedScreen[None]):
             event.node.toggle()
         else:
             self.query_one(LogView).focus()
+
+    def _summary(self, seen: configs.Seen | None) -> str:
+        """What is said of a file as a whole."""
+        if seen is None or seen.plan is None:
+            return self._no_plan(seen)
+        states = [finding.verdict for finding in seen.findings]
+        counts = {v.value: states.count(v) for v in Verdict}
+        lines = [
+            self.tr("model.kind", kind=seen.plan.kind, files=len(seen.plan.files)),
+            self.tr("model.states", **counts),
+        ]
+        total, limit = seen.plan.get("memory.total_gib"), seen.plan.get("context.memory_gib")
+        if total is not None:
+            key = "model.needs" if limit is None else "model.needs_of"
+            lines.append(self.tr(key, total=f"{total:.2f} GiB", limit=cel.text_of(limit) if limit is not None else ""))
+        return "\n".join(lines)
 
     def _about(self, finding: Finding | None) -> dict[str, dict[str, str]]:
         """Cause, next and fixes of the rule of a finding."""
@@ -343,7 +365,8 @@ class ModelScreen(TranslatedScreen[None]):
     @on(TabbedContent.TabActivated, "#model-tabs")
     def _activated(self) -> None:
         self._head()
-        self._page()
+        # a page has its size only after it was shown
+        self.call_after_refresh(self._page)
         self.refresh_bindings()
 
     def _page(self) -> None:
@@ -381,8 +404,10 @@ class ModelScreen(TranslatedScreen[None]):
         self._rows = []
         note = self._no_plan(seen)
         if plan is not None:
-            note = self.tr("model.kind", kind=plan.kind, files=len(plan.files))
+            note = self.tr("model.kind_enter", kind=plan.kind, files=len(plan.files))
             for name, value in plan.rows():
+                if name.startswith("file.") and not (value.value and value.origin == "set"):
+                    continue
                 words = cel.text_of(value.value)
                 words = outside(words[:SHOWN_VALUE]) + ("…" if len(words) > SHOWN_VALUE else "")
                 unit = FIELDS["plan." + name].unit
@@ -777,6 +802,7 @@ class ModelScreen(TranslatedScreen[None]):
             self._seen, self._looked, self._cut = {}, 0, False
             self.query_one(LogPane).forget()
             self._start([self.target])
+            # the emptied tree has forgotten them
             self._file, self._finding = kept, finding
 
     def action_shown(self) -> None:

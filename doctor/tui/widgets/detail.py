@@ -27,13 +27,14 @@ class Detail(VerticalScroll):
         self._about: dict[str, dict[str, str]] = {}
         self._lang = "en"
         self._width = 0
+        self._note = ""
 
     def compose(self) -> Iterable[Static]:
         yield Static(id="detail-text", markup=False)
 
-    def show(self, item: Item | None, about: dict[str, dict[str, str]], lang: str) -> None:
-        """``about``: cause, next and, where they are to be shown, fixes of the rule of a finding."""
-        self._item, self._about, self._lang = item, about, lang
+    def show(self, item: Item | None, about: dict[str, dict[str, str]], lang: str, note: str = "") -> None:
+        """``about``: cause, next and perhaps fix of the rule of a finding; ``note`` is shown where there is no item."""
+        self._item, self._about, self._lang, self._note = item, about, lang, note
         self.border_title = Text(tr(lang, "tui.detail.title"))
         self.scroll_home(animate=False)
         self._lay_out()
@@ -49,7 +50,8 @@ class Detail(VerticalScroll):
         text = Text(no_wrap=True)
         item = self._item
         if item is None:
-            pass
+            for line in self._note.split("\n"):
+                text.append("\n".join(wrap(outside(line), columns)) + "\n")
         elif item.diagnosis is not None:
             _diagnosis(text, item.diagnosis, self._lang, columns)
         elif item.finding is not None:

@@ -44,11 +44,11 @@ class FindingTree(Tree[Place]):
             self.ICON_NODE, self.ICON_NODE_EXPANDED = "+ ", "- "
             self.show_guides = False
 
-    def fill(self, files: Sequence[Seen], target: str, lang: str, unknown: bool) -> None:
-        """Show files, worst first; the cursor stays on what it was on."""
-        at = self.cursor_node.data if self.cursor_node is not None else None
-        path, rule = (at.path, at.finding.id if at.finding is not None else "") if at is not None else ("", "")
+    def fill(self, files: Sequence[Seen], target: str, lang: str, unknown: bool, kept: tuple[str, str]) -> None:
+        """Show files; the cursor goes to ``kept``, a path and a rule, as far as they are still there."""
+        path, rule = kept
         self.clear()
+        self.cursor_line = -1
         nodes: list[TreeNode[Place]] = []
         for n, seen in enumerate(files):
             node = self._file(seen, target, lang, unknown, open_=n == 0 or len(files) <= 12 or seen.path == path)
@@ -56,6 +56,7 @@ class FindingTree(Tree[Place]):
         own = [node for node in nodes if node.data is not None and node.data.path == path]
         same = [node for node in own if node.data is not None and node.data.finding is not None
                 and node.data.finding.id == rule]  # fmt: skip
+        _ = self.last_line  # lines are counted when they are asked for
         for node in (*same[:1], *own[:1], *nodes[:1]):
             self.move_cursor(node)
             break
@@ -92,6 +93,7 @@ class FindingTree(Tree[Place]):
         for node in self.root.children:
             if node.data is not None and node.data.path == path:
                 node.expand()
+                _ = self.last_line
                 self.move_cursor(node.children[0] if node.children else node)
 
     def render_label(self, node: TreeNode[Place], base_style: Style, style: Style) -> Text:
