@@ -48,7 +48,7 @@ TABS = ("findings", "memory", "values", "patch", "history")
 FOCUS = {"findings": "#causes", "memory": "#memory-page", "values": "#value-table", "patch": "#proposals",
          "history": "#entries"}  # fmt: skip
 
-SHOWN_VALUE = 300
+SHOWN_VALUE = 60
 """Characters of a value in its table."""
 
 BLOCKS = " ▏▎▍▌▋▊▉█"
@@ -66,10 +66,10 @@ class ModelScreen(TranslatedScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(str(n), f"tab('{name}')", f"tui.model.{name}", show=False) for n, name in enumerate(TABS, 1)),
         Binding("o", "choose", "tui.key.choose"),
-        Binding("r", "again", "tui.key.again"),
+        Binding("r", "again", "tui.key.again", show=False),
         Binding("a", "apply", "tui.key.apply"),
         Binding("u", "undo", "tui.key.undo"),
-        Binding("f", "next_file", "tui.key.next_file", show=False),
+        Binding("f", "next_file", "tui.key.next_file"),
         Binding("v", "shown", "tui.key.unknown", show=False),
         Binding("x", "aliases", "tui.key.aliases", show=False),
         Binding("z", "zoom", "tui.key.zoom", show=False),
@@ -77,6 +77,8 @@ class ModelScreen(TranslatedScreen[None]):
         Binding("c", "copy", "tui.key.copy", show=False),
         Binding("s", "save", "tui.key.save", show=False),
         Binding("escape", "back", "tui.key.back"),
+        # where it stands it leaves no room for the keys of this screen
+        Binding("e", "app.machine", "tui.key.machine", show=False),
     ]
 
     class Told(Message):
