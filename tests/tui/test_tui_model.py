@@ -94,7 +94,7 @@ async def test_the_pages(lang, size):
         same_screen(f"model-{lang}-{size[0]}", the)
         await press(pilot, "2")
         same_screen(f"model-memory-{lang}-{size[0]}", the)
-        await press(pilot, "4", "space", "a")
+        await press(pilot, "4", "down", "space", "a")
         if size[0] == 80:
             same_screen(f"model-ask-{lang}", the)
         await press(pilot, "n")
@@ -155,8 +155,8 @@ async def test_a_folder_is_taken_with_its_key_and_the_button_opens_the_screen(pl
         assert "broken.yaml" in text_of(the) and "in 2 of 3 files" in text_of(the)
 
 
-@pytest.mark.parametrize(("name", "says"), [("nowhere.yaml", "no such file"), ("empty", "none of 0 files"),
-                                            ("notes.json", "none of 1 files")])  # fmt: skip
+@pytest.mark.parametrize(("name", "says"), [("nowhere.yaml", "no such file"), ("empty", "None of 0 files"),
+                                            ("notes.json", "None of 1 files")])  # fmt: skip
 async def test_nothing_to_look_at_is_said(place, name, says):
     (place / "empty").mkdir()
     the = app_for(place / name)
@@ -175,15 +175,15 @@ async def test_the_worst_file_comes_first_and_its_line_is_in_view():
         seen = text_of(the)
         assert "2 ✖ 1 ▲ 1 •" in seen and "in 2 of 3 files" in seen
         assert seen.index("broken.yaml") < seen.index("sound.yaml")
-        assert ">  8    learning_rate: 1e-4" in seen and "Write a decimal point" in seen
+        assert "> 8    learning_rate: 1e-4" in seen and "Write a decimal point" in seen
         await press(pilot, "down")
-        assert "> 11    model_parallel: 3" in text_of(the) and "Attention is cut by heads" in text_of(the)
+        assert ">11    model_parallel: 3" in text_of(the) and "Attention is cut by heads" in text_of(the)
         await press(pilot, "enter")
         assert the.focused is not None and the.focused.id == "logview"
         await press(pilot, "f")
         assert "Memory of the fullest stage" in text_of(the) and "5 checks" not in text_of(the)
         await press(pilot, "slash", *"flash", "enter")
-        assert "> 24    use_flash_attention" in text_of(the)
+        assert ">24    use_flash_attention" in text_of(the)
 
 
 async def test_what_could_not_be_told_is_shown_on_request():
@@ -206,7 +206,7 @@ async def test_the_values_go_to_their_lines():
         assert {"parallel.mp", "model.hidden_size", "optimizer.lr"} & set(names) >= {"parallel.mp", "model.hidden_size"}
         table.move_cursor(row=names.index("parallel.mp"))
         await press(pilot, "enter")
-        assert "> 11    model_parallel: 3" in text_of(the)
+        assert ">11    model_parallel: 3" in text_of(the)
         await press(pilot, "3")
         table.move_cursor(row=next(n for n in range(table.row_count) if "from" in str(table.get_row_at(n)[2])))
         await press(pilot, "enter")
@@ -267,7 +267,7 @@ async def test_fixes_are_taken_compared_written_and_put_back(place):
         # what is safe is taken, what may change results is not
         assert "[x] ✖ CFG901-1" in seen and "[ ] ✖ PAR901-1" in seen and "[ ] ▲ CFG902-1" in seen
         assert " -  • CFG903-1" in seen and "1 change(s)" in seen
-        assert "8 -   learning_rate: 1e-4" in seen and "8 +   learning_rate: 1.0e-04" in seen
+        assert "8 -   learning_rate: 1e-4" in seen and "8 +   learning_rate: 0.0001" in seen
         await press(pilot, "down", "down", "down", "down", "space")
         seen = text_of(the)
         assert "(*) 3) parallel_config.model_parallel = 4" in seen and "2 change(s)" in seen
@@ -285,7 +285,7 @@ async def test_fixes_are_taken_compared_written_and_put_back(place):
         await press(pilot, "enter")
         assert path.read_text() == BROKEN
         await press(pilot, "a", "l", "y")
-        assert path.read_text() == BROKEN.replace("1e-4", "1.0e-04").replace("model_parallel: 3", "model_parallel: 2")
+        assert path.read_text() == BROKEN.replace("1e-4", "0.0001").replace("model_parallel: 3", "model_parallel: 2")
         assert any("已写入" in text for text in notices(the))
         await press(pilot, "l", "1")
         assert "PAR901" not in text_of(the) and "CFG902" in text_of(the)
@@ -337,7 +337,7 @@ async def test_old_and_new_stand_beside_each_other_where_there_is_room():
         await pilot.resize_terminal(80, 24)
         await settle(pilot)
         stacked = [view.render_line(y).text for y in range(10)]
-        assert not any("1e-4" in row and "1.0e-04" in row for row in stacked)
+        assert not any("1e-4" in row and "0.0001" in row for row in stacked)
         assert any("- " in row for row in stacked) and any("+ " in row for row in stacked)
         await press(pilot, "right", "end", "home", "left")
 
@@ -360,7 +360,7 @@ async def test_a_file_changed_meanwhile_is_left_alone(place):
         await press(pilot, "r")
         assert "was changed since" not in text_of(the)
         await press(pilot, "4", "a", "y")
-        assert "1.0e-04" in path.read_text() and path.read_text().endswith("# mine too\n")
+        assert "0.0001" in path.read_text() and path.read_text().endswith("# mine too\n")
         # changed after the patch: it is not put back
         path.write_text("seed: 1\n")
         await press(pilot, "u", "y")
@@ -474,7 +474,7 @@ EVIL = "[bold]x[/bold] [@click=app.quit]y[/] \u202eabc\u200b"
 
 
 async def test_nothing_in_a_file_steers_the_screen(place, tmp_path):
-    name = "[red]ev\x1b[31mil[/].yaml"
+    name = "[red]ev\x1b[31mil[bold].yaml"
     text = BROKEN.replace("# eight devices", f"# {EVIL}").replace("LlamaConfig", '"[bold]Llama[/]Config"')
     text = text.replace("seed: 0", "seed: 0 # " + EVIL).replace("num_heads: 20", "num_heads: 20 # " + EVIL)
     (place / name).write_text(text, encoding="utf-8")
@@ -509,8 +509,9 @@ async def test_odd_files_are_told_and_never_end_the_screen(place, data):
     (place / "broken.yaml").write_bytes(data)
     the = app_for(place / "broken.yaml")
     async with the.run_test(size=(80, 24)) as pilot:
-        await press(pilot, "m", "v", "down", "2", "3", "4", "space", "a", "escape", "1")
-        assert "broken.yaml" in text_of(the)
+        await press(pilot, "m", "v", "down", "2", "3", "4", "space", "a", "n", "1")
+        assert isinstance(the.screen, ModelScreen)
+        assert ("broken.yaml" in text_of(the)) or "None of 1 files" in text_of(the)
 
 
 async def test_links_in_a_circle_and_special_files(place):

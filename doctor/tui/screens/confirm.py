@@ -22,6 +22,8 @@ class ConfirmScreen(TranslatedModal[bool]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss(True)", "tui.key.yes"),
         Binding("escape,n", "dismiss(False)", "tui.key.no"),
+        # keys of the application do not reach a dialog
+        Binding("l,f2", "app.language", "tui.key.language", show=False),
         Binding("left,right", "other", "", show=False),
     ]
 

@@ -968,7 +968,7 @@ def _stages(plan: Plan, made: memory.Estimate, lang: str, columns: int, plain: b
     most = max([*totals, (limit or 0) * memory.GIB])
     heads = [tr(lang, "tui.model.stage", stage=n, layers=layers) for n, layers in enumerate(made.layers)]
     room, figures = max(map(cell_len, heads)), max(len(show.gib(size)) for size in totals)
-    length = max(10, min(60, columns - room - figures - 8))
+    length = max(10, min(60, columns - room - figures - 14))
     at = min(length - 1, round(limit * memory.GIB / most * length)) if limit else -1
     for n, size in list(enumerate(totals))[:MOST_STAGES]:
         drawn = bar(size, most, length, plain)

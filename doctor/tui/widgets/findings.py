@@ -71,7 +71,9 @@ class FindingTree(Tree[Place]):
         worst = wrong[0].severity if wrong else "unknown" if seen.why else "healthy"
         if unknown and blank:
             counts.append(f"{len(blank)} {mark('unknown', ascii_only())}")
-        name = os.path.relpath(seen.path, target) if os.path.isdir(target) and seen.plan else seen.path
+        name = seen.path
+        if not seen.why:
+            name = os.path.relpath(name, target) if os.path.isdir(target) else os.path.basename(name)
         label = _label(worst, outside(name), "bold")
         rows = [*wrong, *(blank if unknown else ())]
         data = Place(seen.path, None, Evidence(seen.path, 0, ""), "  ".join(counts))
