@@ -181,7 +181,7 @@ async def test_the_worst_file_comes_first_and_its_line_is_in_view():
         await press(pilot, "enter")
         assert the.focused is not None and the.focused.id == "logview"
         await press(pilot, "f")
-        assert "Memory of the fullest stage" in text_of(the) and "5 checks" not in text_of(the)
+        assert "Memory of the fullest stage" in text_of(the) and "0 did not" in text_of(the)
         await press(pilot, "slash", *"flash", "enter")
         assert ">24    use_flash_attention" in text_of(the)
 
@@ -432,6 +432,41 @@ async def test_escape_stops_looking_and_keeps_what_was_found(monkeypatch):
         assert "sound.yaml" in text_of(the)
         await press(pilot, "escape")
         assert isinstance(the.screen, HomeScreen)
+
+
+async def test_escape_stops_the_search_for_fixes_and_says_so(monkeypatch):
+    reached = threading.Event()
+
+    def slow(path, base, options, cancelled):
+        reached.set()
+        while not cancelled():
+            pass
+        return configs.Offer(path, configs.stamp(path), options.aliases, ())
+
+    monkeypatch.setattr(configs, "offer", slow)
+    the = app_for()
+    async with the.run_test(size=(120, 40)) as pilot:
+        await press(pilot, "m")
+        await pilot.press("4")
+        for _ in range(100):
+            await pilot.pause(0.02)
+            if reached.is_set():
+                break
+        await pilot.pause()
+        assert "Looking for what would mend broken.yaml" in text_of(the)
+        await press(pilot, "escape")
+        assert "Stopped: not everything" in text_of(the)
+
+
+async def test_a_pane_alone():
+    the = app_for()
+    async with the.run_test(size=(80, 24)) as pilot:
+        await press(pilot, "m", "4", "tab", "z")
+        assert "0.0001" in text_of(the) and "CFG901-1" not in text_of(the)
+        await press(pilot, "escape", "1", "enter", "z")
+        assert "use_flash_attention" in text_of(the) and "Attention" not in text_of(the)
+        await press(pilot, "2")
+        assert "Memory of stage" in text_of(the)
 
 
 @pytest.mark.parametrize("name", ["look", "offer", "take"])

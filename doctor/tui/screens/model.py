@@ -135,6 +135,8 @@ class ModelScreen(TranslatedScreen[None]):
         self._file = ""
         self._finding: Finding | None = None
         self._offering: threading.Event | None = None
+        self._offering_for: tuple[str, configs.Stamp, bool] | None = None
+        self._offer_cut = False
         self._offer: configs.Offer | None = None
         self._picks: dict[int, int] = {}
         self._asked = 0
@@ -411,7 +413,7 @@ class ModelScreen(TranslatedScreen[None]):
                 if name.startswith("file.") and not (value.value and value.origin == "set"):
                     continue
                 words = cel.text_of(value.value)
-                words = outside(words[:SHOWN_VALUE]) + ("…" if len(words) > SHOWN_VALUE else "")
+                words = outside(words[:SHOWN_VALUE]) + (_more() if len(words) > SHOWN_VALUE else "")
                 unit = FIELDS["plan." + name].unit
                 words += f" {unit}" if unit else ""
                 dim = "" if value.origin == "set" else "dim"
@@ -448,7 +450,10 @@ class ModelScreen(TranslatedScreen[None]):
         if self._offer is not None and now == (self._offer.path, self._offer.stamp, self._offer.aliases):
             return
         if self._offering is not None:
+            if now == self._offering_for:
+                return
             self._offering.set()
+        self._offering_for, self._offer_cut = now, False
         self._offering, self._offer, self._taken, self._picks = threading.Event(), None, None, {}
         self.query_one(DiffView).show(())
         self._find(self._offering, self._file, Options(aliases=self._aliases, rules=self._rules))
@@ -467,7 +472,7 @@ class ModelScreen(TranslatedScreen[None]):
         if event.cancel is not self._offering:
             return
         self._offering, self._error = None, event.error or self._error
-        self._offer = event.offer
+        self._offer, self._offer_cut = event.offer, event.cancel.is_set()
         if event.offer is not None:
             self._picks = configs.first_picks(event.offer.proposals)
             self._compose_patch()
@@ -562,6 +567,8 @@ class ModelScreen(TranslatedScreen[None]):
             return Text(
                 self.tr("model.offering", name=name) if self._offering is not None else self.tr("model.no_file")
             )
+        if self._offer_cut:
+            return Text(self.tr("model.offer_cut", name=name), "bold yellow")
         if not self._offer.proposals:
             key = "model.no_fix" if seen is not None and seen.failed() else "model.well"
             return Text(self.tr(key, name=name))
@@ -863,6 +870,8 @@ class ModelScreen(TranslatedScreen[None]):
 
     def action_back(self) -> None:
         """Stop what runs; without that, leave the whole pane, then the screen."""
+        if self._writing:
+            return  # a moment, and what came of it is told
         if self._cancel is not None and not self._cancel.is_set():
             self._cancel.set()
             self._head()
@@ -882,9 +891,13 @@ def _crashed(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+def _more() -> str:
+    return "..." if ascii_only() else "…"
+
+
 def _short(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= 60 else text[:59] + "…"
+    return text if len(text) <= 60 else text[:59] + _more()
 
 
 def _change(old: str, new: str) -> str:
