@@ -315,6 +315,18 @@ async def test_undo_takes_the_newest_from_any_page(place):
         assert "CFG901" in text_of(the)
 
 
+async def test_only_the_patch_that_was_asked_about_is_written(place):
+    the = app_for(place / "broken.yaml")
+    async with the.run_test(size=(120, 40)) as pilot:
+        await press(pilot, "m", "4", "a")
+        model = the.screen_stack[-2]
+        assert isinstance(model, ModelScreen)
+        model._compose_patch()
+        await press(pilot, "y")
+        assert (place / "broken.yaml").read_text() == BROKEN
+        assert any("changed meanwhile" in text for text in notices(the))
+
+
 async def test_aliases_need_a_word(place):
     text = "rate: &r 1e-4\nlr_schedule: {type: CosineWithWarmUpLR, learning_rate: 1.e-4}\n"
     text += "optimizer: {type: AdamW, learning_rate: *r, eps: *r}\nmodel: {model_config: {type: LlamaConfig}}\n"

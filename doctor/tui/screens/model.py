@@ -638,7 +638,9 @@ class ModelScreen(TranslatedScreen[None]):
             return out
 
         def answered(yes: bool | None) -> None:
-            if yes:
+            if yes and self._taken is not taken:
+                self.doctor.say(self.tr("model.other_patch"), wrong=True)
+            elif yes:
                 self._writing = True
                 self._apply(taken)
 
