@@ -75,21 +75,22 @@ def memory_table(plan: Plan, lang: str) -> list[str]:
     lines += _columns(rows)
     if len(made.stages) > 1:
         lines.append(tr(lang, "memory.stages", sizes=", ".join(gib(made.total(n)) for n in range(len(made.stages)))))
+    return lines + fit_lines(plan, shape, made, lang)
+
+
+def fit_lines(plan: Plan, shape: memory.Shape, made: memory.Estimate, lang: str) -> list[str]:
+    """Whether an estimate stays below the limit of the plan, and the nearest setting that does."""
     limit = plan.get("context.memory_gib")
     if limit is None:
-        lines.append(tr(lang, "memory.no_limit"))
-        return lines
+        return [tr(lang, "memory.no_limit")]
     if made.total() <= limit * memory.GIB:
-        lines.append(tr(lang, "memory.fits", limit=cel.text_of(limit)))
-        return lines
-    lines.append(tr(lang, "memory.exceeds", limit=cel.text_of(limit)))
-    change = memory.nearest_fit(shape, settings, limit * memory.GIB)
+        return [tr(lang, "memory.fits", limit=cel.text_of(limit))]
+    lines = [tr(lang, "memory.exceeds", limit=cel.text_of(limit))]
+    change = memory.nearest_fit(shape, made.settings, limit * memory.GIB)
     if change is None:
-        lines.append(tr(lang, "memory.nothing_fits"))
-    else:
-        settings_text = ", ".join(f"{name} = {cel.text_of(value)}" for name, value in change.changes)
-        lines.append(tr(lang, "memory.nearest", settings=settings_text, size=gib(change.total)))
-    return lines
+        return [*lines, tr(lang, "memory.nothing_fits")]
+    settings_text = ", ".join(f"{name} = {cel.text_of(value)}" for name, value in change.changes)
+    return [*lines, tr(lang, "memory.nearest", settings=settings_text, size=gib(change.total))]
 
 
 def weight_table(found: Comparison, lang: str) -> list[str]:

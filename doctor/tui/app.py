@@ -29,6 +29,7 @@ from doctor.tui.screens.checks import ChecksScreen
 from doctor.tui.screens.help import HelpScreen
 from doctor.tui.screens.home import HomeScreen
 from doctor.tui.screens.machine import MachineScreen, live_host
+from doctor.tui.screens.model import TABS, ModelScreen
 from doctor.tui.screens.open import OpenScreen
 from doctor.tui.screens.result import ResultScreen
 from doctor.tui.screens.smoke import SmokeScreen
@@ -68,6 +69,7 @@ class DoctorApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "open", "tui.key.open"),
         Binding("e", "machine", "tui.key.machine"),
+        Binding("m", "model", "tui.key.model", show=False),
         Binding("t", "smoke", "tui.key.smoke", show=False),
         Binding("k", "checks", "tui.key.checks"),
         Binding("l,f2", "language", "tui.key.language"),
@@ -96,6 +98,8 @@ class DoctorApp(App[None]):
         self.job: Job | None = None
         self.trouble: tuple[str, dict[str, str | Text]] | None = None
         """why the last try gave no report: a text key and its values"""
+        self.model_path = ""
+        """the file or folder that the model screen looked at last"""
         self._rules = rules
         self._spool = Spool()
         self._base: RuleBase | None = None
@@ -231,6 +235,11 @@ class DoctorApp(App[None]):
         if not isinstance(self.screen, MachineScreen):
             self.push_screen(MachineScreen(self._host))
 
+    def action_model(self) -> None:
+        """The checks of configurations, and their patches."""
+        if not isinstance(self.screen, ModelScreen):
+            self.push_screen(ModelScreen(self.model_path, self._rules))
+
     def action_smoke(self) -> None:
         """Train the reference layer."""
         if not isinstance(self.screen, SmokeScreen):
@@ -271,6 +280,13 @@ class DoctorApp(App[None]):
         elif isinstance(screen, MachineScreen):
             here = [("again", screen.action_again), ("shown", screen.action_shown), ("filter", screen.action_filter)]
             here += [("copy", screen.action_copy), ("save", screen.action_save), ("back", screen.action_back)]
+        elif isinstance(screen, ModelScreen):
+            here = [(name, partial(screen.action_tab, name)) for name in TABS]
+            here += [("choose", screen.action_choose), ("again", screen.action_again), ("apply", screen.action_apply),
+                     ("undo", screen.action_undo), ("aliases", screen.action_aliases),
+                     ("unknown", screen.action_shown), ("next_file", screen.action_next_file),
+                     ("search", screen.action_search), ("zoom", screen.action_zoom), ("copy", screen.action_copy),
+                     ("save", screen.action_save), ("back", screen.action_back)]  # fmt: skip
         elif isinstance(screen, SmokeScreen):
             here = [("start", screen.action_start), ("copy", screen.action_copy), ("save", screen.action_save),
                     ("back", screen.action_back)]  # fmt: skip
@@ -280,7 +296,7 @@ class DoctorApp(App[None]):
             here = [("cancel", self.cancel)]
         everywhere: list[tuple[str, Any]] = [
             ("open", self.action_open), ("demo", self.action_demo), ("machine", self.action_machine),
-            ("smoke", self.action_smoke),
+            ("model", self.action_model), ("smoke", self.action_smoke),
             ("checks", self.action_checks),
             ("language", self.action_language), ("theme", self.action_theme), ("help", self.action_help),
             ("quit", self.action_quit),

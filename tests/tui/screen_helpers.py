@@ -10,7 +10,7 @@ from textual.worker import WorkerCancelled
 from doctor import __version__
 
 HERE = Path(__file__).parent
-GROUPS = ("diagnose", "count", "search", "checks", "machine")
+GROUPS = ("diagnose", "count", "search", "checks", "machine", "model", "offer", "patch", "write", "history")
 
 HEAD = "DEVICE({pid},7f00,python):2026-03-18-09:{time}.100.200 [mindspore/ccsrc/a.cc:{line}] Run]"
 

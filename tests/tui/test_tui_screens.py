@@ -125,11 +125,12 @@ def test_every_label_of_a_key_is_a_text_in_both_languages():
     from textual.binding import Binding
 
     from doctor.tui import app, screens, widgets
-    from doctor.tui.screens import checks, help, home, open, result, save
-    from doctor.tui.widgets import causes, detail, logpane, logview
+    from doctor.tui.screens import checks, confirm, help, home, model, open, result, save
+    from doctor.tui.widgets import causes, detail, diffview, findings, logpane, logview
 
     seen = 0
-    for module in (app, screens, widgets, checks, help, home, open, result, save, causes, detail, logpane, logview):
+    modules = [app, screens, widgets, checks, confirm, help, home, model, open, result, save]
+    for module in (*modules, causes, detail, diffview, findings, logpane, logview):
         for thing in vars(module).values():
             for binding in vars(thing).get("BINDINGS", ()) if isinstance(thing, type) else ():
                 if isinstance(binding, Binding) and binding.description.startswith("tui."):

@@ -16,7 +16,8 @@ from doctor.tui.base import TranslatedModal
 
 KEYS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("help.anywhere", (
-        ("Ctrl+P", "key.palette"), ("?  F1", "key.help"), ("o", "key.open"), ("e", "key.machine"), ("t", "key.smoke"),
+        ("Ctrl+P", "key.palette"), ("?  F1", "key.help"), ("o", "key.open"), ("e", "key.machine"),
+        ("m", "key.model"), ("t", "key.smoke"),
         ("k", "key.checks"),
         ("l  F2", "key.language"), ("Esc", "key.back"), ("q  Ctrl+Q", "key.quit"),
     )),
@@ -25,6 +26,10 @@ KEYS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     )),
     ("help.machine", (
         ("1  2", "key.tabs"), ("r", "key.again"), ("v", "key.shown"), ("/", "key.filter"),
+    )),
+    ("help.model", (
+        ("1 … 5", "key.pages"), ("o", "key.choose"), ("f", "key.next_file"), ("v", "key.unknown"), ("/", "key.search"),
+        ("Space", "key.take"), ("x", "key.aliases"), ("a", "key.apply"), ("u", "key.undo"),
     )),
     ("help.smoke", (
         ("r", "key.start"), ("i", "key.python"), ("Esc", "key.end"),

@@ -59,6 +59,7 @@ class HomeScreen(TranslatedScreen[None]):
                 yield Button(" ", id="open", compact=True)
                 yield Button(" ", id="demo", compact=True)
                 yield Button(" ", id="machine", compact=True)
+                yield Button(" ", id="model", compact=True)
                 yield Button(" ", id="smoke", compact=True)
                 yield Button(" ", id="checks", compact=True)
             yield Static(id="home-status", markup=False)
@@ -76,7 +77,7 @@ class HomeScreen(TranslatedScreen[None]):
         self.query_one(PasteArea).update(self.tr("home.paste"))
         self.query_one("#home-or", Static).update(self.tr("home.or"))
         self.query_one(PathInput).placeholder = self.tr("home.path")
-        for name in ("go", "open", "demo", "machine", "smoke", "checks"):
+        for name in ("go", "open", "demo", "machine", "model", "smoke", "checks"):
             self.query_one(f"#{name}", Button).label = Text(self.tr(f"home.{name}"))
         self.refresh_status()
 
@@ -128,6 +129,10 @@ class HomeScreen(TranslatedScreen[None]):
     @on(Button.Pressed, "#machine")
     def _machine(self) -> None:
         self.doctor.action_machine()
+
+    @on(Button.Pressed, "#model")
+    def _model(self) -> None:
+        self.doctor.action_model()
 
     @on(Button.Pressed, "#smoke")
     def _smoke(self) -> None:

@@ -40,9 +40,9 @@ class OpenScreen(TranslatedModal[str | None]):
         Binding("backspace", "up", "tui.key.up"),
     ]
 
-    def __init__(self, start: str) -> None:
+    def __init__(self, start: str, title: str = "open.title") -> None:
         super().__init__()
-        self._start = start
+        self._start, self._title_key = start, title
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -tall"):
@@ -56,7 +56,7 @@ class OpenScreen(TranslatedModal[str | None]):
         self.query_one(FileTree).focus()
 
     def retranslate(self) -> None:
-        self.query_one("#open-title", Static).update(self.tr("open.title"))
+        self.query_one("#open-title", Static).update(self.tr(self._title_key))
         self.query_one("#open-note", Static).update(self.tr("open.note"))
 
     @on(DirectoryTree.FileSelected)

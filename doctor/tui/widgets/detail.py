@@ -27,13 +27,14 @@ class Detail(VerticalScroll):
         self._about: dict[str, dict[str, str]] = {}
         self._lang = "en"
         self._width = 0
+        self._note = ""
 
     def compose(self) -> Iterable[Static]:
         yield Static(id="detail-text", markup=False)
 
-    def show(self, item: Item | None, about: dict[str, dict[str, str]], lang: str) -> None:
-        """``about``: cause and next of the rule of a finding."""
-        self._item, self._about, self._lang = item, about, lang
+    def show(self, item: Item | None, about: dict[str, dict[str, str]], lang: str, note: str = "") -> None:
+        """``about``: cause, next and perhaps fix of the rule of a finding; ``note`` is shown where there is no item."""
+        self._item, self._about, self._lang, self._note = item, about, lang, note
         self.border_title = Text(tr(lang, "tui.detail.title"))
         self.scroll_home(animate=False)
         self._lay_out()
@@ -49,7 +50,8 @@ class Detail(VerticalScroll):
         text = Text(no_wrap=True)
         item = self._item
         if item is None:
-            pass
+            for line in self._note.split("\n"):
+                text.append("\n".join(wrap(outside(line), columns)) + "\n")
         elif item.diagnosis is not None:
             _diagnosis(text, item.diagnosis, self._lang, columns)
         elif item.finding is not None:
@@ -111,6 +113,7 @@ def _finding(text: Text, finding: Finding, about: dict[str, dict[str, str]], lan
     _block(text, "!", pick(finding.why, lang), columns)
     _block(text, tr(lang, "cause"), pick(about.get("cause", {}), lang), columns)
     _block(text, tr(lang, "next"), pick(about.get("next", {}), lang), columns)
+    _block(text, tr(lang, "fix"), pick(about.get("fix", {}), lang), columns)
     shown = [e for e in finding.evidence if e.text]
     if shown:
         text.append(f"\n{tr(lang, 'evidence')}\n", "bold")

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 AT_ONCE = 64
 """Blocks (16 MiB) that are counted without a thread."""
 
+OPEN_FILES = 64
+"""Files that are kept open."""
+
 WHOLE_LINES = 6
 """Rows for the whole text of the marked line."""
 
@@ -67,8 +70,9 @@ class LogPane(Vertical):
             super().__init__()
             self.document, self.row, self.round = document, row, round
 
-    def __init__(self, id: str | None = None) -> None:
+    def __init__(self, id: str | None = None, title: str = "log.title") -> None:
         super().__init__(id=id)
+        self._title_key = title
         self.real_paths: dict[str, str] = {}
         """source names that stand for another file, as ``<paste>`` does"""
         self._documents: dict[str, FileDocument] = {}
@@ -125,7 +129,18 @@ class LogPane(Vertical):
                 self._documents[path] = FileDocument(path)
             except OSError:
                 return None
+            while len(self._documents) > OPEN_FILES:
+                self.forget(next(iter(self._documents)))
         return self._documents[path]
+
+    def forget(self, path: str = "") -> None:
+        """Close a file, all of them if none is named: shown again, it is read anew."""
+        for name in [path] if path else list(self._documents):
+            document = self._documents.pop(name, None)
+            if document is not None:
+                if document is self.view.document:
+                    self.view.show(None)
+                document.close()
 
     def _go(self) -> None:
         """Mark the wanted row as soon as it is known."""
@@ -161,7 +176,7 @@ class LogPane(Vertical):
         self._whole_line()
         document, evidence = self.view.document, self._evidence
         if document is None or evidence is None:
-            self.border_title = Text(self._tr("log.title"))
+            self.border_title = Text(self._tr(self._title_key))
             self.border_subtitle = Text(" ")
             return
         at = f":{evidence.line}" if evidence.line else ""
