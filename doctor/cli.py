@@ -53,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
     diagnose.add_argument("--all", action="store_true", help="show every finding, not one screen")
     diagnose.add_argument("--max-seconds", type=_seconds, default=0.0, metavar="S", help="stop reading after this time")
     diagnose.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: as many as pay off)")
+    diagnose.add_argument("--series", choices=("csv",), help="print the values of the training lines, not the report")
     diagnose.add_argument("--engine", choices=engines, default="", help=argparse.SUPPRESS)
     _common(diagnose)
 
@@ -112,7 +113,8 @@ def _parse(argv: Sequence[str]) -> Any:
         from types import SimpleNamespace
 
         return SimpleNamespace(command="diagnose", inputs=list(argv[1:]), all=False, max_seconds=0.0, jobs=0,
-                               engine="", rules=None, format="text", output=None, fail_on="error")  # fmt: skip
+                               engine="", rules=None, format="text", output=None, fail_on="error",
+                               series=None)  # fmt: skip
     return parser().parse_args(argv)
 
 
@@ -236,6 +238,7 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
     from doctor.scan.read import Stop
 
     interrupted: list[bool] = []
+    scans: list[Any] = []
 
     def on_signal(number: int, frame: Any) -> None:
         # the first Ctrl-C ends the reading and shows what was found; the second one ends everything
@@ -256,7 +259,7 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
     try:
         options = engine.Options(
             jobs=args.jobs, engine=args.engine, max_seconds=args.max_seconds, rules=args.rules,
-            cancelled=lambda: bool(interrupted), progress=progress,
+            cancelled=lambda: bool(interrupted), progress=progress, scanned=scans.extend,
         )  # fmt: skip
         report = engine.diagnose(inputs, options)
     finally:
@@ -264,7 +267,11 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
         signal.signal(signal.SIGINT, previous)
         if progress:
             progress.close()
-    if args.format == "json":
+    if getattr(args, "series", None):
+        from doctor.training import table
+
+        ok = write_result(args, table(scans))
+    elif args.format == "json":
         from doctor.render.json import render
 
         ok = write_result(args, render(report, indent=2 if sys.stdout.isatty() else None) + "\n")

@@ -14,6 +14,7 @@ from doctor.scan.inputs import Limits, Problem, Source, expand
 from doctor.scan.inputs import problem as problem_of
 from doctor.scan.read import SMALL, STATES, Piece, Read, read_path, read_source
 from doctor.scan.scanner import Matcher, Scanned
+from doctor.scan.series import ROWS, ROWS_LEAST
 
 PARALLEL_FROM = 48 << 20
 """Bytes from which a second process pays for its start."""
@@ -62,6 +63,8 @@ class Options(NamedTuple):
     cancelled: Callable[[], bool] = lambda: False
     progress: Callable[[int, int, str], None] | None = None
     """called with (bytes done, bytes in all or 0, name of the input)"""
+    scanned: Callable[[Sequence[Scanned]], None] | None = None
+    """called with all scans, which hold the training lines"""
 
 
 DEFAULTS = Options()
@@ -111,6 +114,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
                 _note(order, read, scans, seen, facts)
             except OSError as error:
                 problems.append(problem_of(item.name, error))
+        matcher.rows = max(ROWS_LEAST, ROWS // max(1, len(large)))
         for number, read in _read_large(matcher, large, options, stop, meter):
             pieces += [(number, read.scan.name, piece) for piece in read.pieces]
             _note(number, read, scans, seen, facts)
@@ -123,7 +127,27 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     inputs_seen = [s for _, s in seen]
     for problem in problems:
         inputs_seen.append(problem_seen(problem))
-    findings, diagnoses = ranking.rank(base, [s for _, s in scans], {k: v[0] for k, v in facts.items()})
+    if options.scanned:
+        options.scanned([s for _, s in scans])
+    judged: list[Scanned] = [s for _, s in scans]
+    series: tuple[dict[str, Any], ...] = ()
+    crashed: dict[str, str] = {}
+    if any(scan.tracks or scan.memory for scan in judged):
+        from doctor import training
+
+        judged, series, crashed = training.judge(base, judged, {s.name: s.path for _, s in large if s.path})
+    findings, diagnoses = ranking.rank(base, judged, {k: v[0] for k, v in facts.items()})
+    findings += tuple(
+        Finding(
+            rule,
+            Verdict.CRASH,
+            {"what": what},
+            severity="warning",
+            topic=base[rule].topic,
+            title=base.whole(rule)["title"],
+        )
+        for rule, what in crashed.items()
+    )
     if pieces:
         from doctor import pasted
 
@@ -141,7 +165,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         findings,
         tuple(inputs_seen),
         {name: {"value": value, "source": source, "line": line} for name, (value, source, line) in facts.items()},
-        (),
+        series,
         {
             "load": round(loaded - started, 4),
             "scan": round(scanned - loaded, 4),

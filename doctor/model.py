@@ -174,6 +174,78 @@ def _some(evidence: tuple[Evidence | None, ...]) -> tuple[Evidence, ...]:
     return tuple(e for e in evidence if e is not None)
 
 
+class Curves(NamedTuple):
+    """The values that one rank printed while it trained, row by row, as numpy arrays (float64) of one length.
+
+    ``columns``: loss, lr, grad_norm, loss_scale, overflow, step_time … as they are in the log; ``have`` says where a
+    row gives a value, because NaN is a value. ``at`` grows within each of ``segments`` (from row, to row): the step,
+    counted on over epochs; a new segment begins where a run was started again. ``step`` and ``epoch`` are what was
+    printed. ``every``: one row of so many was kept, besides those that stick out.
+    """
+
+    source: str
+    rank: int | None
+    kind: str
+    columns: dict[str, Any]
+    have: dict[str, Any]
+    at: Any
+    step: Any
+    epoch: Any
+    segments: tuple[tuple[int, int], ...]
+    total: int = 0
+    period: int = 0
+    """steps of an epoch, 0 if that is not known"""
+    every: int = 1
+    units: dict[str, str] = {}
+    cache: dict[str, Any] = {}
+    """what checks have computed of these curves, by name"""
+
+
+class Shortage(NamedTuple):
+    """An allocation that failed, in bytes; 0 is not known.
+
+    ``size`` was asked for; the pool may take ``limit``, has ``allocated``, of which ``used``, ``event`` (held until a
+    stream has passed), ``idle`` (``largest`` in one piece) and ``eager``; the card has ``total`` and ``free``.
+    ``peak`` and ``actual``: the run's peak without and with fragments. ``reserve``: not even the pool could be had;
+    ``refused``: the driver said no; ``host``: the kernel killed a process of ``size``.
+    """
+
+    line: int
+    text: str
+    size: int = 0
+    op: str = ""
+    device: int | None = None
+    pid: int = 0
+    limit: int = 0
+    allocated: int = 0
+    used: int = 0
+    event: int = 0
+    idle: int = 0
+    largest: int = 0
+    total: int = 0
+    free: int = 0
+    graph: int = 0
+    static: int = 0
+    peak: int = 0
+    actual: int = 0
+    reserve: bool = False
+    refused: bool = False
+    host: bool = False
+
+
+class Seen(NamedTuple):
+    """A check's answer about curves: which row, in which column, and the label that the column earns. ``args`` fill the
+    texts of the rule."""
+
+    row: int
+    args: dict[str, Any] = {}
+    column: str = "loss"
+    value: float | None = None
+    usual: float | None = None
+    curves: int = 0
+    """which of several curves, for checks that see all ranks"""
+
+
 class Edit(NamedTuple):
     """One change of one key of one file; ``start`` to ``end`` is the replaced byte span."""
 

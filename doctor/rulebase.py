@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from doctor import __version__, cache
 
-FORMAT = 19
+FORMAT = 22
 """Raise when the compiled form changes."""
 
 
@@ -102,6 +102,8 @@ class RuleBase:
         """the same for the expressions that are only looked for in pastes and small files"""
         self.anchor_info: list[int] = head["anchor_info"]
         """anchors that also matter on INFO lines; those of the prose behind those of ``anchor_targets``"""
+        self.series: list[int] = head["series"]
+        """positions of the rules that judge training lines"""
         self.position = {rule_id: n for n, rule_id in enumerate(self.ids)}
         self._rows: list[list[int]] = head["rows"]
         self._wholes: list[list[int]] = head["wholes"]

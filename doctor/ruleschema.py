@@ -33,7 +33,7 @@ FAMILIES = (
     "RUN",
 )
 LOG_LEVELS = ("DEBUG", "INFO", "EVENT", "WARNING", "ERROR", "CRITICAL")
-JUDGED = ("log", "check", "code", "when", "smoke")
+JUDGED = ("log", "check", "code", "when", "smoke", "series")
 """Kinds of match that this version judges; a rule of another kind that loaded would silently never fire."""
 
 CODE_ARGS = {"call", "name", "value", "argument", "file", "line", "class", "count"}
@@ -143,13 +143,24 @@ class CodeS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     check: str = ""
 
 
+class SeriesS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What training lines say. ``label``: the name that the series earns when the rule fires; ``scope`` run: the check
+    sees all ranks at once; memory: it sees the failed allocations of a source."""
+
+    call: str
+    label: Literal["", "nan", "inf", "diverged", "loss_scale_collapse", "oscillating", "spike_recovered", "plateau"] = (
+        ""
+    )
+    scope: Literal["rank", "run", "memory"] = "rank"
+
+
 class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Exactly one of these."""
 
     log: LogS | None = None
     when: str | WhenS | None = None
     code: CodeS | None = None
-    series: dict[str, Any] | None = None
+    series: SeriesS | None = None
     profile: dict[str, Any] | None = None
     check: CheckS | None = None
     smoke: SmokeS | None = None
@@ -392,6 +403,8 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
         found += _lint_call(path, rule.match.check, node)
     if rule.match.code is not None:
         found += _lint_code(path, rule, rule.match.code, node, full=full)
+    if full and rule.match.series is not None and not _callable(rule.match.series.call):
+        say("$.match.series.call", f"{rule.match.series.call} is no callable of the doctor")
     if rule.status == "preview" and rule.severity == "error":
         say("$.severity", "a preview rule is at most a warning")
     if not rule.provenance:
@@ -432,8 +445,8 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
     for n, fix in enumerate(rule.fix if rule.match.when is not None else ()):
         for trouble in lint_fix(fix):
             say(f"$.fix[{n}]", trouble)
-    static = rule.match.when is not None or rule.match.smoke is not None or rule.match.code is not None
-    if rule.match.log is not None or static or judged_check:
+    with_examples = (rule.match.log, rule.match.when, rule.match.smoke, rule.match.code, rule.match.series)
+    if any(match is not None for match in with_examples) or judged_check:
         if not rule.tests.hit:
             say("$.tests", "at least one hit example is needed")
         if len(rule.tests.miss) < 2:
@@ -780,6 +793,7 @@ def compile_folder(folder: str, *, full: bool = False) -> bytes:
         "aliases": {alias: rule.id for _, rule in rules for alias in rule.aliases},
         "anchor_targets": [list(a.targets) for a in anchors if a.kind != PROSE],
         "prose_targets": [list(a.targets) for a in anchors if a.kind == PROSE],
+        "series": [n for n, (_, rule) in enumerate(loaded) if rule.kind == "series"],
         "anchor_info": [
             n for n, a in enumerate(anchors) if any(_takes_info(loaded[t >> CLAUSE_BITS][1]) for t in a.targets)
         ],

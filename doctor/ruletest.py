@@ -128,11 +128,7 @@ def _check_examples(rule: Rule, whole: dict[str, Any], say: Callable[..., None])
                 wrong = [_differences(f.args, example["expect"]) for f in failed]
                 if all(wrong):
                     say(f"hit {number}: {min(wrong, key=len)}")
-                for lang in ("zh", "en"):
-                    for field in ("title", "cause", "next"):
-                        text = ranking.fill(whole[field][lang], failed[0].args)
-                        if "…" in text and "…" not in whole[field][lang]:
-                            say(f"hit {number}: {field}.{lang} has a field that no argument fills: {text[:80]!r}")
+                _unfilled(whole, failed[0].args, f"hit {number}", say)
             elif kind == "miss" and failed:
                 say(f"miss {number} fails: {failed[0].title.get('en', '')}")
             elif kind == "todo_hit" and failed:
@@ -177,6 +173,15 @@ def _code_examples(rule: Rule, whole: dict[str, Any], say: Callable[..., None]) 
     return ran
 
 
+def _unfilled(whole: dict[str, Any], args: dict[str, Any], example: str, say: Callable[..., None]) -> None:
+    """Say which texts have a field that no argument fills."""
+    for lang in ("zh", "en"):
+        for field in ("title", "cause", "next"):
+            text = ranking.fill(whole[field][lang], args)
+            if "…" in text and "…" not in whole[field][lang]:
+                say(f"{example}: {field}.{lang} has a field that no argument fills: {text[:80]!r}")
+
+
 def _differences(args: dict[str, Any], expected: dict[str, str]) -> str:
     return ", ".join(f"{k} is {args.get(k)!r}, expected {v!r}" for k, v in expected.items() if args.get(k) != v)
 
@@ -218,7 +223,7 @@ def run(
         whole = base.whole(rule.id)
         if rule.kind == "check" and not whole["match"]["check"]["needs"]:
             continue
-        if rule.kind not in ("log", "check", "when", "smoke", "code"):
+        if rule.kind not in ("log", "check", "when", "smoke", "code", "series"):
             continue
         path = os.path.join(os.path.dirname(folder), whole["file"])
         if not chosen(path):
@@ -233,7 +238,7 @@ def run(
         if rule.kind == "code":
             ran += _code_examples(rule, whole, say)
             continue
-        if rule.log is None:
+        if rule.log is None and rule.kind != "series":
             ran += _check_examples(rule, whole, say)
             continue
         for kind in KINDS:
@@ -241,6 +246,10 @@ def run(
                 ran += 1
                 began = time.perf_counter()
                 scan = scan_text(matcher, example["log"])
+                if rule.kind == "series":
+                    from doctor import training
+
+                    scan = training.judge(base, [scan], {}).scans[0]
                 args = _fired(scan, rule.id)
                 if time.perf_counter() - began > 2.0:
                     say(f"{kind} {number} takes over two seconds")
@@ -248,6 +257,8 @@ def run(
                     if args is None:
                         say(f"hit {number} does not fire: {example['log'][:100]!r}")
                         continue
+                    if rule.kind == "series":
+                        _unfilled(whole, args, f"hit {number}", say)
                     for name, value in example["expect"].items():
                         if args.get(name) != value:
                             say(f"hit {number}: {name} is {args.get(name)!r}, expected {value!r}")

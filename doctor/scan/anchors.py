@@ -73,7 +73,34 @@ SPECIALS = (
     Special(rb"\b[EW][A-Z0-9]\d{4}(:|\[PID|\):)", "code", True),
     Special(rb"(?i)(ret|code|error|failure|errno)( is)?[ =:\[(]{1,3}(0x[0-9a-f]{6,8}|[1-5]\d{5})\b", "code", True),
     Special(b"rank id:", "meta"),
+    # numbers of memory, see doctor.scan.memory
+    Special(b"The dynamic memory pool", "memory"),
+    Special(b"TotalUsedMemStatistics", "memory"),
+    Special(b"emory isn't enough and alloc failed", "memory"),
+    Special(b"Out of Memory!!!", "memory"),
+    Special(b"Device HBM memory size", "memory"),
+    Special(b"MindSpore Used memory size", "memory"),
+    Special(b"Total Static Memory size", "memory"),
+    Special(b"Dynamic memory size of this graph", "memory"),
+    Special(b"peak memory usage (with", "memory"),
+    Special(b"Malloc device memory failed", "memory"),
+    Special(b"ree memory size is less than half", "memory"),
+    Special(b"Allocate memory failed for size", "memory"),
+    Special(b"Idle mem_buf info", "memory"),
+    Special(b"total allocated memory[", "memory"),
+    Special(b"halMemAlloc failed", "memory"),
+    Special(b"anon-rss:", "memory"),
+    # where the values of a training step may stand; these come last, see FIRST_STEP
+    Special(rb"(?i)loss['\"]?[ \t]{0,4}([:=]|is |[-+]?\d|[-+]?nan|[-+]?inf)", "step", True),
+    Special(b"elapsed time per iteration", "step"),
+    Special(b"] global_norm: ", "step"),
 )
+
+STEPS = sum(special.name == "step" for special in SPECIALS)
+"""How many of the last anchors look for training steps."""
+
+KEPT = sum(special.name in ("step", "memory") for special in SPECIALS)
+"""How many of the last anchors only say which lines hold numbers."""
 
 
 LITERAL, FOLDED, REGEX, PROSE = range(4)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from doctor import cache
 from doctor.rulebase import RuleBase
-from doctor.scan.anchors import FOLDED, LITERAL, REGEX, SPECIALS
+from doctor.scan.anchors import FOLDED, KEPT, LITERAL, REGEX, SPECIALS, STEPS
 from doctor.scan.records import decode
 
 Hit = tuple[int, int]
@@ -34,6 +34,10 @@ class Anchors:
         self._base = base
         count = len(base.anchor_targets)
         self.first_prose = count + len(SPECIALS)
+        self.first_step = self.first_prose - STEPS
+        """hits from here on say that a training line is there"""
+        self.first_kept = self.first_prose - KEPT
+        """hits from here on say that a line holds numbers, and nothing of failures"""
         self.targets: list[list[int]] = [*base.anchor_targets, *([] for _ in SPECIALS), *base.prose_targets]
         self.special: dict[int, str] = {count + n: special.name for n, special in enumerate(SPECIALS)}
         # the ids of the prose come behind those of the scanner's own anchors

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from doctor.scan import kinds, records
 from doctor.scan.lazy import lazy
 from doctor.scan.scanner import Matcher, Scanned, Scanner, plain_chunks, scan_stream
+from doctor.scan.series import inferred
 
 SMALL = 256 << 10
 """Inputs up to this size are split into segments as a whole."""
@@ -110,9 +111,15 @@ def read_source(
         scan = scanner.finish(problem, cancelled)
     if complete and data and wanted and not _explained(matcher, scan):
         # the program's own words say nothing: they may have been bent on their way here, or a person's words may tell
+        plain = scan.tracks
         scanner = Scanner(matcher, source.name)
         scanner.feed_whole(straightened(data))
         scan = scanner.finish(problem, cancelled)
+        if sum(map(len, plain)) >= sum(map(len, scan.tracks)):
+            # lines of equal width look like those of a terminal that wrapped
+            scan = scan._replace(tracks=plain)
+    if complete and judged and not scan.tracks and not scan.occurrences:
+        scan = scan._replace(tracks=inferred(source.name, data, matcher.rows))
     if not judged and _explained(matcher, scan):
         judged, names = True, tuple(dict.fromkeys((*names, "text")))
     if not judged and data:
@@ -162,7 +169,7 @@ def read_path(
                     whole = (Piece(names[0], 1, (head + file.read()).decode("utf-8", "replace")),)
                 return Read(Scanner(matcher, name).finish()._replace(size=size, head=head), names, False, 0, whole)
             file.seek(0)
-            return Read(scan_stream(matcher, name, file, cancelled=stop, progress=progress), names, True)
+            return Read(scan_stream(matcher, name, file, cancelled=stop, progress=progress, exact=False), names, True)
     except OSError as error:
         return Read(Scanner(matcher, name).finish(_problem(error)), ("text",), True)
 

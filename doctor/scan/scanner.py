@@ -15,6 +15,8 @@ from doctor.scan.anchors import CLAUSE_BITS
 from doctor.scan.calc import holds
 from doctor.scan.lazy import lazy, lazy_bytes
 from doctor.scan.matcher import Anchors, Engine, Hit, Prose, engine_for
+from doctor.scan.memory import LINES as MEMORY_LINES
+from doctor.scan.series import ROWS, Collector, Track
 from doctor.scan.window import Window, newlines
 
 CHUNK = 256 << 10
@@ -76,6 +78,10 @@ class Scanned(NamedTuple):
     """the first 64 KiB, for kind and version detection"""
     problem: tuple[str, str] | None = None
     cancelled: bool = False
+    tracks: tuple[Track, ...] = ()
+    """the values of the training lines"""
+    memory: tuple[tuple[int, str], ...] = ()
+    """(number, text) of lines with numbers of memory"""
 
 
 ENOUGH_STEPS = 4
@@ -142,6 +148,8 @@ class Matcher:
         self.loud = self.anchors.info | {n for n, name in special.items() if name == "meta"}
         """anchors that also mean something on an INFO or DEBUG line"""
         self._prose: Prose | None = None
+        self.rows = ROWS
+        """rows kept of a track; a run of many files shares them out"""
 
     def prose(self, data: bytes) -> list[Hit]:
         """Hits of the expressions that are only looked for in small inputs."""
@@ -263,10 +271,18 @@ def _message_key(raw: bytes) -> bytes:
 class Scanner:
     """Scans one source; ``feed`` it chunks, then ``finish``."""
 
-    def __init__(self, matcher: Matcher, name: str) -> None:
+    def __init__(self, matcher: Matcher, name: str, *, exact: bool = True) -> None:
+        """``exact``: whether the lines of training values are numbered now, or found again by their offsets."""
         self.matcher = matcher
         self.name = name
         self._stream = matcher.engine.stream()
+        self._collector = Collector(name, exact=exact, limit=matcher.rows)
+        self._first_step, self._first_kept = matcher.anchors.first_step, matcher.anchors.first_kept
+        self._memory_hits: list[int] = []
+        self._memory: list[tuple[int, str]] = []
+        self._memory_at = -1  # the line last taken for its numbers of memory
+        self._step_hits: list[int] = []  # offsets behind hits of training lines
+        self._parts: list[tuple[bytes, int, int]] = []  # chunks whose training lines are still to be read
         self._window = Window()
         self._waiting: list[tuple[int, int]] = []  # hits not judged yet
         self._prose_hits: list[Hit] = []
@@ -331,6 +347,9 @@ class Scanner:
 
     def _take(self, chunk: bytes) -> None:
         hits = self._stream.scan(chunk)
+        if hits:
+            hits = self._sorted_out(hits)
+        self._parts.append((chunk, self._seen, self._lines))
         if len(self._head) < 1 << 16:
             self._head += chunk[: (1 << 16) - len(self._head)]
         self._window.push(chunk, 3 * CHUNK)
@@ -344,15 +363,52 @@ class Scanner:
             self._waiting += hits
         # what lies a chunk behind has its following lines at hand
         limit = self._seen - CHUNK
+        self._collect(limit)
         if self._waiting and self._waiting[0][0] <= limit:
             self._judge(limit)
         elif self._steps < self._steps_wanted:
             self._count_steps(limit)
 
+    def _collect(self, limit: int) -> None:
+        """Read the training lines of the chunks that end at or before ``limit``: an engine may report late."""
+        while self._parts and self._parts[0][1] + len(self._parts[0][0]) <= limit:
+            chunk, base, lines = self._parts.pop(0)
+            count = bisect_right(self._step_hits, base + len(chunk))
+            self._collector.take(chunk, base, self._step_hits[:count], lines)
+            del self._step_hits[:count]
+        if self._memory_hits and self._memory_hits[0] <= limit:
+            count = bisect_right(self._memory_hits, limit)
+            for end in self._memory_hits[:count]:
+                self._take_memory(end)
+            del self._memory_hits[:count]
+
+    def _sorted_out(self, hits: list[Hit]) -> list[Hit]:
+        """The hits that speak of failures; those of lines with numbers are put aside."""
+        kept = [hit for hit in hits if hit[1] >= self._first_kept]
+        if not kept:
+            return hits
+        first = self._first_step
+        self._step_hits += [end for end, aid in kept if aid >= first]
+        self._memory_hits += [end for end, aid in kept if aid < first]
+        return [hit for hit in hits if hit[1] < self._first_kept]
+
+    def _take_memory(self, end: int) -> None:
+        """Keep a line with numbers of memory."""
+        window = self._window
+        start = window.line_start(end - 1)
+        if start == self._memory_at:
+            return
+        self._memory_at = start
+        raw = window.slice(start, min(window.line_end(end - 1), start + records.MAX_LINE))
+        self._memory.append((self._line_of(start), records.read_line(raw).text))
+        if len(self._memory) > MEMORY_LINES:
+            del self._memory[200:-200:2]
+
     def finish(self, problem: tuple[str, str] | None = None, cancelled: bool = False) -> Scanned:
         """The end of the source (or of the patience): judge what waits and give the result."""
         self._flush()
-        self._waiting += self._stream.close()
+        self._waiting += self._sorted_out(self._stream.close())
+        self._collect(self._seen)
         if self._prose_hits:
             self._waiting = sorted(self._waiting + self._prose_hits)
         self._judge(self._seen + 1, final=True)
@@ -401,6 +457,8 @@ class Scanner:
             self._head,
             problem,
             cancelled,
+            self._collector.finish(self.name),
+            tuple(self._memory),
         )
 
     # ---------------------------------------------------------------- judging
@@ -925,10 +983,11 @@ def scan_stream(
     *,
     cancelled: Callable[[], bool] = lambda: False,
     progress: Callable[[int], None] | None = None,
+    exact: bool = True,
 ) -> Scanned:
     """Scan a whole stream. A broken stream keeps what was found and names the problem; ``cancelled`` is asked at
     every chunk and ends the scan with what was found so far."""
-    scanner = Scanner(matcher, name)
+    scanner = Scanner(matcher, name, exact=exact)
     problem: tuple[str, str] | None = None
     try:
         for chunk in plain_chunks(stream):

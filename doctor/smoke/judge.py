@@ -152,11 +152,14 @@ def stage_seconds(run: Run) -> dict[str, float]:
 
 
 def series(run: Run) -> tuple[dict[str, Any], ...]:
-    """The loss of each rank; what is not finite is null."""
+    """The loss of each rank; what is not finite is null. The verdicts of the test speak of it, not a label."""
     out = []
     for rank, events in sorted(run.steps.items()):
         points = [[e.row["n"], e.row["loss"] if isinstance(e.row["loss"], (int, float)) else None] for e in events]
-        out.append({"source": events[0].source, "rank": rank, "name": "loss", "points": points})
+        out.append({
+            "source": events[0].source, "rank": rank, "name": "loss", "points": points, "kind": "train", "unit": "",
+            "count": len(points), "every": 1, "understood": "named", "label": "unknown", "events": [],
+        })  # fmt: skip
     return tuple(out)
 
 

@@ -1,0 +1,298 @@
+"""What the checks of a training run share: smoothing, noise, episodes, periods. Vectorised, robust, no text.
+
+All thresholds are in docs/training.md with their reasons; those without a source were set on labelled runs.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from doctor.model import Curves
+
+Array: TypeAlias = "NDArray[np.float64]"
+Rows: TypeAlias = "NDArray[np.int64]"
+
+RISE = 0.15
+"""Share of the level by which a smoothed loss must rise above the best one before."""
+SIGMAS = 8.0
+"""… and how many times the usual noise."""
+SHORT = 16
+"""Fewer points than this tell no noise: only jumps count."""
+BLOCK = 32
+JUMP = 1.5
+"""… of at least this factor."""
+
+
+def number(value: float) -> str:
+    """A number for people: four digits.
+
+    >>> number(0.000123456), number(29050.0), number(float("inf"))
+    ('0.0001235', '29050', 'inf')
+    """
+    if np.isfinite(value) and float(value).is_integer() and abs(value) < 1e9:
+        return str(int(value))
+    return f"{value:.4g}"
+
+
+def numbers(values: Array) -> str:
+    """Some numbers in a row."""
+    return ", ".join(number(float(v)) for v in values)
+
+
+def column(curves: Curves, name: str) -> tuple[Rows, Array]:
+    """(rows, values) where a column has a value; both empty if there is none."""
+    if name not in curves.columns:
+        return np.zeros(0, np.int64), np.zeros(0)
+    rows = np.flatnonzero(curves.have[name])
+    return rows, curves.columns[name][rows]
+
+
+def median3(x: Array) -> Array:
+    """Running median of three, the ends as they are."""
+    if len(x) < 3:
+        return x.copy()
+    a, b, c = x[:-2], x[1:-1], x[2:]
+    out: Array = x.copy()
+    out[1:-1] = np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
+    return out
+
+
+def median5(x: Array) -> Array:
+    """Running median of five; of three one step from the ends, the ends as they are."""
+    if len(x) < 5:
+        return median3(x)
+    out: Array = median3(x)
+    a, b, c, d, e = x[:-4], x[1:-3], x[2:-2], x[3:-1], x[4:]
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    low2, high2 = np.minimum(c, d), np.maximum(c, d)
+    # the smallest and the greatest of four cannot be the middle of five
+    f, g = np.maximum(low, low2), np.minimum(high, high2)
+    out[2:-2] = np.maximum(np.minimum(e, np.maximum(f, g)), np.minimum(f, g))
+    return out
+
+
+def smooth(x: Array) -> Array:
+    """The loss without single outliers, which healthy runs have: a median of 1, 3 or 5 points by the length."""
+    return x if len(x) < SHORT else median3(x) if len(x) < 40 else median5(x)
+
+
+def noise(x: Array, block: int = 64) -> Array:
+    """Usual noise at each point: from the differences of neighbours, as a median over the block before (and a third of
+    that of the own block), so that neither trend nor outliers count."""
+    n = len(x)
+    if n < 4:
+        return np.full(n, np.inf)
+    d = np.abs(np.diff(x, prepend=x[:1]))
+    d[0] = d[1]
+    # second differences know no slope
+    b = np.abs(np.diff(x, n=2, prepend=x[:2]))
+    b[:2] = b[2:4] if n > 3 else b[-1]
+    count = max(1, n // block)
+    cut = n // count * count
+    size = cut // count
+    levels = np.minimum(
+        np.median(d[:cut].reshape(count, size), axis=1) * (1.4826 / np.sqrt(2)),
+        np.median(b[:cut].reshape(count, size), axis=1) * (1.4826 / np.sqrt(6)),
+    )
+    before = np.concatenate((levels[:1], levels[:-1]))
+    sigma = np.maximum(before, levels / 3) if count > 1 else levels
+    return np.concatenate((np.repeat(sigma, size), np.full(n - cut, sigma[-1])))
+
+
+class Episode(NamedTuple):
+    """A stretch in which the smoothed loss stands far above the best one before. ``open``: to the end of the log."""
+
+    start: int
+    stop: int
+    onset: int
+    peak: int
+    usual: float
+    open: bool
+
+
+def episodes(x: Array, extra: float = 0.0) -> list[Episode]:
+    """Rises of a finite loss, in order. ``extra``: an amplitude that is explained otherwise (a period)."""
+    n = len(x)
+    if n < 3:
+        return []
+    if n < SHORT:
+        return _short(x)
+    s = smooth(x)
+    best = np.minimum.accumulate(_calm(s))
+    best = np.concatenate((best[:1], best[:-1]))
+    if n >= 8 * BLOCK:
+        # the least of very many points is a lucky one: of a long log the least median of blocks counts
+        count = n // BLOCK
+        medians = np.minimum.accumulate(np.median(x[: count * BLOCK].reshape(count, BLOCK), axis=1))
+        after: Array = np.repeat(medians, BLOCK)[: n - BLOCK]
+        best[BLOCK : BLOCK + len(after)] = after
+        best[BLOCK + len(after) :] = medians[-1]
+    sigma = noise(x)
+    if (s > 0).all():
+        # noise goes with the level: behind a fall by orders of magnitude the noise before it is none to compare with
+        sigma = np.minimum(sigma, np.maximum(noise(x / s) * best, sigma / 4))
+    limit = np.maximum(RISE * np.abs(best), SIGMAS * sigma) + 2 * extra
+    high = s > best + limit
+    if not high.any():
+        return []
+    low = s <= best + limit / 2
+    found: list[Episode] = []
+    at = 0
+    highs = np.flatnonzero(high)
+    lows = np.flatnonzero(low)
+    while True:
+        i = np.searchsorted(highs, at)
+        if i >= len(highs):
+            return found
+        start = int(highs[i])
+        j = np.searchsorted(lows, start)
+        base = float(best[start])
+        # the level before counts on: ``best`` cannot fall while the loss is high
+        stop = int(lows[j]) if j < len(lows) else n
+        peak = start + int(np.argmax(x[start:stop]))
+        found.append(Episode(start, stop, _onset(s, start, base), peak, base, stop >= n))
+        at = stop
+
+
+def _calm(s: Array) -> Array:
+    """The level of a smoothed loss that a best value is taken of: the greater of two neighbours, so that one lucky
+    point is no best."""
+    return np.maximum(s, np.concatenate((s[:1], s[:-1])))
+
+
+def _onset(s: Array, start: int, base: float) -> int:
+    """Where a rise begins: at its first high point if it comes at once, else where the loss was lowest."""
+    back = max(0, start - 512)
+    low = back + int(np.flatnonzero(s[back : start + 1] == s[back : start + 1].min())[-1])
+    return start if start - low <= 3 else low
+
+
+def _short(x: Array) -> list[Episode]:
+    """Rises in a handful of points: a jump by half or more, or a rise at every point by a third in all."""
+    n = len(x)
+    for i in range(1, n):
+        before = float(np.median(x[max(0, i - 3) : i]))
+        if before > 0 and x[i] >= JUMP * before and x[i] >= JUMP * 0.8 * x[:i].max():
+            calm = float(x[:i].min())
+            back = np.flatnonzero(x[i + 1 :] <= before * 1.05)
+            stop = i + 1 + int(back[0]) if len(back) else n
+            peak = i + int(np.argmax(x[i:stop]))
+            return [Episode(i, stop, i, peak, max(before, calm), not len(back))]
+    if n >= 4:
+        low = int(np.argmin(x))
+        rise = x[low:]
+        if len(rise) >= 4 and (np.diff(rise) > 0).all() and x[-1] > 1.3 * x[low] > 0:
+            first = low + int(np.argmax(rise > 1.1 * x[low]))
+            return [Episode(first, n, first, n - 1, float(x[low]), True)]
+    return []
+
+
+class Period(NamedTuple):
+    """A regular swing: its period in points, its amplitude (half of peak to peak), the noise besides, the first point
+    of the window where it is strongest."""
+
+    points: float
+    amplitude: float
+    noise: float
+    level: float
+    start: int
+    score: float
+
+
+LONGEST = 2048
+LEAST = 64
+
+
+def period(x: Array) -> Period | None:
+    """The strongest regular swing of a finite loss, None without one.
+
+    Windows of up to 2,048 points without their trend (a parabola) and outliers (cut at 5 times the usual deviation)
+    are looked at by their spectrum: a line counts if it stands 40 times above the median of its neighbourhood (half
+    to twice the frequency), makes at least three periods in the window, has an amplitude of at least 1.2 times the
+    noise and 0.5 % of the level.
+    """
+    n = len(x)
+    if n < LEAST:
+        return None
+    best: Period | None = None
+    for start, size in _windows(n):
+        found = _line(x[start : start + size], start)
+        if found is not None and (best is None or found.score > best.score):
+            best = found
+    if best is None and n >= 3 * LEAST:
+        # a swing that is shorter than the log, in parts of it
+        size = max(LEAST, min(n // 3, 512))
+        for start in np.linspace(0, n - size, min(24, 2 * (n // size))).astype(int).tolist():
+            found = _line(x[start : start + size], start, strict=True)
+            if found is not None and (best is None or found.score > best.score):
+                best = found
+    return best
+
+
+def _windows(n: int) -> list[tuple[int, int]]:
+    """(start, size) of the stretches looked at: all of a short log, and without its steep beginning."""
+    size = min(n, LONGEST)
+    count = min(24, max(1, 2 * (n // size) - 1))
+    found = [(int(start), size) for start in np.linspace(0, n - size, count)]
+    for share in (0.1, 0.33, 0.5):
+        start = int(share * n)
+        if n - start < LONGEST and n - start >= LEAST:
+            found.append((start, n - start))
+    return found
+
+
+@lru_cache(maxsize=64)
+def _basis(n: int) -> Array:
+    """Orthonormal cubics over n points."""
+    t = np.linspace(-1.0, 1.0, n)
+    found: Array = np.linalg.qr(np.vander(t, 4))[0]
+    return found
+
+
+def _line(y: Array, start: int, *, strict: bool = False) -> Period | None:
+    n = len(y)
+    level = float(np.median(np.abs(y)))
+    # a rough trend first, so that outliers do not bend it
+    rough = median5(y)
+    few = max(1, n // 100)
+    ends = np.partition(rough, (few, n - 1 - few))
+    basis = _basis(n)
+    r = y - basis @ (basis.T @ np.clip(rough, ends[few], ends[n - 1 - few]))
+    mid = np.median(r)
+    spread = 1.4826 * np.median(np.abs(r - mid))
+    if not spread > 0:
+        return None
+    r = np.clip(r - mid, -4 * spread, 4 * spread)
+    window = np.hanning(n)
+    power = np.abs(np.fft.rfft(r * window)) ** 2
+    if n % 2 == 0:
+        power[-1] *= 0.5  # the fastest swing has one line, not two
+    low = 4 if strict else 3
+    k = low + int(np.argmax(power[low:]))
+    lo, hi = max(2, k // 2), min(len(power), 2 * k + 8)
+    if hi - lo < 16:
+        lo = max(2, hi - 16)
+        hi = min(len(power), lo + 24)
+    around = np.concatenate((power[lo : max(lo, k - 2)], power[k + 3 : hi]))
+    if len(around) < 6:
+        return None
+    floor = float(np.median(around)) / 0.69
+    if floor <= 0:
+        floor = 1e-30
+    score = float(power[k]) / floor
+    amplitude = 4 * float(np.sqrt(power[max(0, k - 1) : k + 2].sum() / 1.5)) / n
+    rest = float(np.sqrt(floor * 8 / (3 * n)))
+    if score < (60 if strict else 40) or amplitude < 1.2 * rest or amplitude < 0.005 * level:
+        return None
+    # a single spike or step has a smooth spectrum: its neighbours are as strong
+    near = np.concatenate((power[max(low, k - 6) : max(low, k - 2)], power[k + 3 : k + 7]))
+    if len(near) and power[k] < 12 * near.max():
+        return None
+    # it must swing all the time and alike: the misfit of a trend sits where the loss falls steeply
+    turn = np.exp(-2j * np.pi * k * np.arange(n) / n)
+    parts = [2 * abs((r[part] * turn[part]).mean()) for part in np.array_split(np.arange(n), 3)]
+    if min(parts) < 0.5 * max(amplitude, *parts):
+        return None
+    return Period(n / k, amplitude, rest, level, start, score)

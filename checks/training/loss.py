@@ -1,0 +1,465 @@
+"""The shape of a loss: where it ends, jumps, swings, stands still. Each answer is a row with its numbers."""
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from doctor.checks.training.curve import (
+    SHORT,
+    Array,
+    Episode,
+    Period,
+    Rows,
+    column,
+    episodes,
+    number,
+    numbers,
+    period,
+    smooth,
+)  # fmt: skip
+from doctor.model import Curves, Seen
+
+START = 50
+"""Steps in which a loss scale may search for its value."""
+
+
+class Shape(NamedTuple):
+    """One segment of a loss: its finite points and what stands out of them."""
+
+    rows: Rows
+    x: Array
+    episodes: tuple[Episode, ...]
+    period: Period | None
+
+
+def shapes(curves: Curves) -> list[Shape]:
+    """The segments of the loss, judged once for all checks."""
+    known = curves.cache.get("shapes")
+    if known is None:
+        known = curves.cache["shapes"] = [_shape(curves, a, b) for a, b in curves.segments]
+    found: list[Shape] = known
+    return found
+
+
+def _shape(curves: Curves, first: int, last: int) -> Shape:
+    rows, values = column(curves, "loss")
+    inside = (rows >= first) & (rows < last) & np.isfinite(values)
+    rows, x = rows[inside], values[inside]
+    swing = period(x)
+    if swing is not None and _of_data(curves, swing):
+        swing = None
+    found = episodes(x, swing.amplitude if swing else 0.0)
+    return Shape(rows, x, tuple(found), swing)
+
+
+def _of_data(curves: Curves, swing: Period) -> bool:
+    """Whether a swing has the length of an epoch or a part of it: the same data in the same order."""
+    if not curves.period:
+        return False
+    gap = float(np.median(np.diff(curves.at))) if len(curves.at) > 1 else 1.0
+    ratio = curves.period / max(1e-9, swing.points * gap)
+    near = max(1.0, round(ratio))
+    return abs(ratio - near) < 0.03 * near and near <= 12
+
+
+def _where(curves: Curves, row: int) -> dict[str, Any]:
+    """What texts say of a row: the step, and the epoch if it is printed."""
+    args: dict[str, Any] = {"step": number(float(curves.step[row]))}
+    if np.isfinite(curves.epoch[row]):
+        args["epoch"] = number(float(curves.epoch[row]))
+    return args
+
+
+def _context(curves: Curves, row: int) -> dict[str, Any]:
+    """Norm, scale and rate at or just before a row, by the names of the columns; of the norm also how many times its
+    usual value it is."""
+    words = []
+    for name in ("grad_norm", "loss_scale", "lr"):
+        rows, values = column(curves, name)
+        upto = int(np.searchsorted(rows, row, "right"))
+        if upto:
+            lead = _lead(curves, row) if name == "grad_norm" else ""
+            words.append(f"{name} {number(float(values[upto - 1]))}{lead}")
+    return {"state": ", ".join(words)} if words else {}
+
+
+# ------------------------------------------------------------------ NaN and inf
+
+
+def _first_bad(curves: Curves) -> tuple[int, str] | None:
+    """(row, nan or inf) where the loss first is no number. A line that leaves the loss out and counts NaN steps (as
+    Megatron does) is one too."""
+    rows, values = column(curves, "loss")
+    bad = np.flatnonzero(~np.isfinite(values))
+    first: tuple[int, str] | None = None
+    if len(bad):
+        first = int(rows[bad[0]]), "nan" if np.isnan(values[bad[0]]) else "inf"
+    counted, steps = column(curves, "nan_steps")
+    hidden = counted[steps > 0]
+    if len(hidden) and (first is None or hidden[0] < first[0]):
+        first = int(hidden[0]), "nan"
+    return first
+
+
+def _before(curves: Curves, row: int) -> tuple[Array, bool, bool]:
+    """(the last five finite losses before a row, whether loss or norm had risen, whether steps had overflowed)."""
+    rows, values = column(curves, "loss")
+    x = values[(rows < row) & np.isfinite(values)]
+    rose = bool(len(x) >= 2 and x[-1] > 1.3 * np.median(x[-64:-1]) and x[-1] > 0)
+    n_rows, norms = column(curves, "grad_norm")
+    norm = norms[n_rows < row]
+    finite = norm[np.isfinite(norm)]
+    rose = rose or bool(len(finite) >= 3 and finite[-3:].max() > 4 * np.median(finite[-64:]))
+    o_rows, flags = column(curves, "overflow")
+    near = flags[(o_rows < row) & (o_rows >= row - 16)]
+    overflowed = bool((near > 0).any()) or bool(len(norm) > len(finite) and not np.isfinite(norm[-4:]).all())
+    return x[-5:], rose, overflowed
+
+
+def _onset(curves: Curves, kind: str, case: str) -> list[Seen]:
+    found = _first_bad(curves)
+    if found is None or found[1] != kind:
+        return []
+    row = found[0]
+    last, rose, overflowed = _before(curves, row)
+    rows, values = column(curves, "loss")
+    here = values[rows == row]
+    which = "start" if not len(last) else "overflow" if overflowed else "rise" if rose else "sudden"
+    if case not in (which, "any"):
+        return []
+    later = values[rows > row]
+    args = {
+        **_where(curves, row), **_context(curves, row - 1 if row else row), "kind": kind,
+        "count": str(int((~np.isfinite(values)).sum())), "finite": str(int(np.isfinite(later).sum())),
+    }  # fmt: skip
+    if len(last):
+        args["before"] = numbers(last)
+    usual = float(last[-1]) if len(last) else None
+    return [Seen(row, args, value=float(here[0]) if len(here) else float("nan"), usual=usual)]
+
+
+def nan_after_rise(curves: Curves) -> list[Seen]:
+    """The loss or the norm grew, then the loss was NaN."""
+    return _onset(curves, "nan", "rise")
+
+
+def nan_after_overflow(curves: Curves) -> list[Seen]:
+    """Steps overflowed, then the loss was NaN."""
+    return _onset(curves, "nan", "overflow")
+
+
+def nan_suddenly(curves: Curves) -> list[Seen]:
+    """The loss was NaN at once, with nothing before."""
+    return _onset(curves, "nan", "sudden")
+
+
+def nan_from_start(curves: Curves) -> list[Seen]:
+    """The loss is NaN from the first line on."""
+    return _onset(curves, "nan", "start")
+
+
+def inf_onset(curves: Curves) -> list[Seen]:
+    """The loss became infinite."""
+    return _onset(curves, "inf", "any")
+
+
+# ------------------------------------------------------------------ level
+
+
+def _spoilt(curves: Curves) -> bool:
+    return _first_bad(curves) is not None
+
+
+def diverged(curves: Curves) -> list[Seen]:
+    """The loss rose and did not come back before its segment ended."""
+    if _spoilt(curves):
+        return []
+    for shape in shapes(curves):
+        for e in shape.episodes:
+            # what began with the last points has had no time to come back
+            if e.open and (len(shape.x) - e.start >= 3 or len(shape.x) < 2 * SHORT):
+                row = int(shape.rows[e.onset])
+                args = {
+                    **_where(curves, row), **_context(curves, row), "usual": number(e.usual),
+                    "value": number(float(shape.x[e.peak])), "last": number(float(shape.x[-1])),
+                    "points": str(len(shape.x) - e.start),
+                }  # fmt: skip
+                return [Seen(row, args, value=float(shape.x[e.peak]), usual=e.usual)]
+    return []
+
+
+def spikes(curves: Curves) -> list[Seen]:
+    """The loss rose and came back, the greatest rise first. Many of them are a swing, see ``oscillates``."""
+    if _spoilt(curves):
+        return []
+    found: list[tuple[float, Seen]] = []
+    for shape in shapes(curves):
+        closed = [e for e in shape.episodes if not e.open]
+        for e in closed if len(closed) < MANY or not _late(shape, closed) else ():
+            row = int(shape.rows[e.peak])
+            back = int(shape.rows[min(e.stop, len(shape.rows) - 1)])
+            args = {
+                **_where(curves, row), **_context(curves, row), "usual": number(e.usual),
+                "value": number(float(shape.x[e.peak])), "back": number(float(curves.at[back])),
+                "points": str(e.stop - e.start),
+            }  # fmt: skip
+            height = float(shape.x[e.peak]) - e.usual
+            found.append((height, Seen(row, args, value=float(shape.x[e.peak]), usual=e.usual)))
+    found += _towers(curves)
+    found.sort(key=lambda pair: -pair[0])
+    if found:
+        found[0][1].args["times"] = str(len(found))
+    return [seen for _, seen in found[:20]]
+
+
+def _towers(curves: Curves) -> list[tuple[float, Seen]]:
+    """Single points of four times the level and more: no healthy tail reaches them."""
+    out = []
+    for shape in shapes(curves):
+        x = shape.x
+        if len(x) < 2 * SHORT:
+            continue
+        level = smooth(x)
+        covered: Any = np.zeros(len(x), bool)
+        for e in shape.episodes:
+            covered[max(0, e.start - 3) : e.stop + 3] = True
+        spread = 1.4826 * float(np.median(np.abs(x - level)))
+        around = np.maximum.reduce([np.roll(level, k) for k in range(-3, 4)])
+        for i in np.flatnonzero((x > 4 * np.abs(around)) & (x - level > 40 * spread) & ~covered)[:20]:
+            if i < 3 or i >= len(x) - 1 or level[i] < 0.02:
+                continue
+            row = int(shape.rows[i])
+            args = {
+                **_where(curves, row), **_context(curves, row), "usual": number(float(level[i])),
+                "value": number(float(x[i])), "back": number(float(curves.at[shape.rows[i + 1]])), "points": "1",
+            }  # fmt: skip
+            out.append((float(x[i] - level[i]), Seen(row, args, value=float(x[i]), usual=float(level[i]))))
+    return out
+
+
+def _lead(curves: Curves, row: int) -> str:
+    """The greatest norm of the five lines up to a row against the 200 before them: `` ×12`` for twelvefold; empty
+    where it is about as usual or there are too few."""
+    rows, norms = column(curves, "grad_norm")
+    upto = int(np.searchsorted(rows, row, "right"))
+    recent, usual = norms[max(0, upto - 5) : upto], norms[max(0, upto - 205) : max(0, upto - 5)]
+    recent, usual = recent[np.isfinite(recent)], usual[np.isfinite(usual)]
+    if len(recent) < 1 or len(usual) < 3 or not np.median(usual) > 0:
+        return ""
+    times = float(recent.max() / np.median(usual))
+    return f" ×{number(round(times, 1))}" if times >= 2 else ""
+
+
+MANY = 4
+"""So many rises that came back, the last of them late in the log, are no accidents but a swing."""
+
+
+def _late(shape: Shape, closed: list[Episode]) -> bool:
+    return len(shape.x) >= 64 and closed[-1].start > 0.6 * len(shape.x)
+
+
+def oscillates(curves: Curves) -> list[Seen]:
+    """The loss swings, regularly or again and again."""
+    if _spoilt(curves):
+        return []
+    for shape in shapes(curves):
+        swing = shape.period
+        if swing is not None:
+            row = int(shape.rows[swing.start])
+            gap = _gap(curves, shape)
+            args = {
+                **_where(curves, row), **_context(curves, row), "period": number(round(swing.points * gap, 1)),
+                "amplitude": number(swing.amplitude), "noise": number(swing.noise), "level": number(swing.level),
+            }  # fmt: skip
+            return [Seen(row, args, value=swing.amplitude, usual=swing.noise)]
+        closed = [e for e in shape.episodes if not e.open]
+        if len(closed) >= MANY and _late(shape, closed):
+            e = max(closed, key=lambda one: float(shape.x[one.peak]) - one.usual)
+            row = int(shape.rows[e.peak])
+            args = {
+                **_where(curves, row), **_context(curves, row), "times": str(len(closed)), "level": number(e.usual),
+                "amplitude": number(float(shape.x[e.peak]) - e.usual),
+            }  # fmt: skip
+            return [Seen(row, args, value=float(shape.x[e.peak]), usual=e.usual)]
+    return []
+
+
+def _gap(curves: Curves, shape: Shape) -> float:
+    """Steps from one point to the next."""
+    return float(np.median(np.diff(curves.at[shape.rows]))) if len(shape.rows) > 1 else 1.0
+
+
+def restless(curves: Curves) -> list[Seen]:
+    """A few points far into a run that jump by a large share of their level and do not fall."""
+    if _spoilt(curves) or len(curves.segments) != 1:
+        return []
+    shape = shapes(curves)[0]
+    x = shape.x
+    if not 5 <= len(x) < LEAST_LONG or shape.episodes or not (x > 0).all():
+        return []
+    if not _far_in(curves, shape):
+        return []
+    mid = float(np.median(x))
+    share = 1.4826 * float(np.median(np.abs(x - mid))) / mid
+    third = max(1, len(x) // 3)
+    falls = np.median(x[-third:]) < 0.9 * np.median(x[:third])
+    if share < 0.15 or falls:
+        return []
+    row = int(shape.rows[0])
+    args = {
+        **_where(curves, row), **_context(curves, row), "percent": number(round(100 * share)),
+        "low": number(float(x.min())), "high": number(float(x.max())),
+    }  # fmt: skip
+    return [Seen(row, args, value=float(x.max()), usual=mid)]
+
+
+LEAST_LONG = 64
+
+
+def _far_in(curves: Curves, shape: Shape) -> bool:
+    """Whether a segment begins far behind the start of its run: in a later epoch, or at a late step."""
+    row = int(shape.rows[0])
+    epoch = curves.epoch[row]
+    return bool(np.isfinite(epoch) and epoch >= 3) or bool(
+        curves.total and not curves.period and float(curves.at[row]) > 0.1 * curves.total
+    )
+
+
+def plateau(curves: Curves) -> list[Seen]:
+    """The loss never fell, or stopped falling high above where losses of its kind end."""
+    if _spoilt(curves):
+        return []
+    for shape in shapes(curves):
+        x = shape.x
+        n = len(x)
+        if n < 40 or shape.episodes or shape.period is not None:
+            continue
+        gap = _gap(curves, shape)
+        first_step = float(curves.at[shape.rows[0]])
+        span = float(curves.at[shape.rows[-1]]) - first_step
+        if first_step > max(0.05 * max(span, float(curves.total) if not curves.period else 0.0), 2 * gap):
+            continue  # the log begins late: a flat curve is an old run's
+        start = float(np.median(x[: max(3, min(10, n // 50))]))
+        if not start > 0:
+            continue
+        head, tail = x[int(0.4 * n) : int(0.6 * n)], x[int(0.8 * n) :]
+        level = float(np.median(tail))
+        error = 1.25 * 1.4826 * float(np.median(np.abs(tail - level))) / np.sqrt(len(tail)) * 1.5
+        change = float(np.median(head)) - level
+        never = level > 0.97 * start and change < 0.01 * start
+        stuck = abs(change) < 0.01 * level and level > 0.5 * start and n >= 100
+        if error > 0.01 * level or not (never or stuck):
+            continue
+        row = int(shape.rows[0])
+        if stuck and not never:
+            s = smooth(x)
+            reached = np.flatnonzero(s <= level + max(0.01 * level, 3 * error))
+            row = int(shape.rows[reached[0]]) if len(reached) else int(shape.rows[int(0.4 * n)])
+        if float(np.ptp(x)) == 0:
+            continue
+        args = {
+            **_where(curves, row), **_context(curves, len(curves.at) - 1), "start": number(start),
+            "level": number(level), "percent": number(round(100 * abs(change) / max(level, 1e-30), 2)),
+            "points": str(n), "end": number(float(curves.at[shape.rows[-1]])),
+        }  # fmt: skip
+        return [Seen(row, args, value=level, usual=start)]
+    return []
+
+
+# ------------------------------------------------------------------ values that cannot be
+
+
+def constant(curves: Curves) -> list[Seen]:
+    """The same loss to the last digit again and again, not zero."""
+    for shape in shapes(curves):
+        x = shape.x
+        if len(x) < 5:
+            continue
+        same = x == x[-1]
+        run = len(x) if same.all() else int(len(x) - 1 - np.flatnonzero(~same)[-1])
+        if x[-1] == 0 or not (run == len(x) or (run >= 50 and run > 0.3 * len(x))):
+            continue
+        row = int(shape.rows[len(x) - run])
+        args = {**_where(curves, row), **_context(curves, row), "value": number(float(x[-1])), "points": str(run)}
+        return [Seen(row, args, value=float(x[-1]))]
+    return []
+
+
+def zero(curves: Curves) -> list[Seen]:
+    """The loss is exactly zero where it was not before, or from the start on with a norm of zero. A stage of a pipeline
+    that is not the last prints zeros from its first line on: its norm is none."""
+    rows, values = column(curves, "loss")
+    zeros = np.flatnonzero(values == 0)
+    if len(zeros) < 2 or hidden_nan(curves):
+        return []
+    whole = len(zeros) == len(values)
+    norms = column(curves, "grad_norm")[1]
+    if whole and (len(norms) == 0 or float(np.nanmedian(norms)) != 0):
+        return []
+    tail = values[int(zeros[0]) :]
+    if not whole and (tail == 0).mean() < 0.5:
+        return []
+    row = int(rows[zeros[0]])
+    return [Seen(row, {**_where(curves, row), **_context(curves, row), "points": str(len(zeros))}, value=0.0,
+                 usual=float(np.median(values[: zeros[0]])) if zeros[0] else None)]  # fmt: skip
+
+
+def hidden_nan(curves: Curves) -> list[Seen]:
+    """The norm is NaN while the loss shows 0.0: the trainer writes a NaN loss so."""
+    rows, values = column(curves, "loss")
+    n_rows, norms = column(curves, "grad_norm")
+    if not (values == 0).any() or not np.isnan(norms).any():
+        return []
+    both = np.intersect1d(rows[values == 0], n_rows[np.isnan(norms)])
+    if not len(both):
+        return []
+    row = int(both[0])
+    last = values[(rows < row) & (values != 0)]
+    args = {**_where(curves, row), "points": str(len(both))}
+    if len(last):
+        args["before"] = numbers(last[-5:])
+    return [Seen(row, args, value=0.0, usual=float(last[-1]) if len(last) else None)]
+
+
+def near_zero(curves: Curves) -> list[Seen]:
+    """A loss that began like a language model's ends near zero."""
+    for shape in shapes(curves):
+        x = shape.x
+        if len(x) < 20 or float(np.median(x[:3])) < 3.0 or float(np.median(x[:3])) > 15.0:
+            continue
+        tail = float(np.median(x[-max(5, len(x) // 5) :]))
+        if not 0 < tail < 0.02:
+            continue
+        first = int(np.argmax(smooth(x) < 0.02))
+        row = int(shape.rows[first])
+        return [Seen(row, {**_where(curves, row), "start": number(float(x[0])), "value": number(tail)}, value=tail,
+                     usual=float(x[0]))]  # fmt: skip
+    return []
+
+
+def resume_jump(curves: Curves) -> list[Seen]:
+    """The loss after a restart from the middle of a run is not the one before it."""
+    found = shapes(curves)
+    for before, after in pairwise(found):
+        if len(before.x) < 20 or len(after.x) < 20 or before.episodes or after.episodes:
+            continue
+        first = float(curves.at[after.rows[0]])
+        reach = curves.at[before.rows]
+        if first <= reach[0] + 0.1 * (reach[-1] - reach[0]) or first > reach[-1] + 0.2 * (reach[-1] - reach[0]):
+            continue
+        # the same steps of both runs where they overlap, else the end of one and the beginning of the other
+        near = before.x[np.searchsorted(reach, first, "left") :]
+        old = near[:20] if len(near) >= 20 else before.x[-20:]
+        new = after.x[:20]
+        spread = 1.4826 * float(np.median(np.abs(old - np.median(old)))) + 1e-12
+        gap = float(np.median(new) - np.median(old))
+        if abs(gap) > 0.05 * abs(float(np.median(old))) and abs(gap) > 6 * spread:
+            row = int(after.rows[0])
+            args = {
+                **_where(curves, row),
+                "usual": number(float(np.median(old))),
+                "value": number(float(np.median(new))),
+            }
+            return [Seen(row, args, value=float(np.median(new)), usual=float(np.median(old)))]
+    return []

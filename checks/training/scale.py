@@ -1,0 +1,117 @@
+"""Loss scale, overflows and gradient norms."""
+
+import numpy as np
+
+from doctor.checks.training.curve import column, number, numbers
+from doctor.checks.training.loss import START, _first_bad, _where
+from doctor.model import Curves, Seen
+
+HALVINGS = 5
+"""Halvings in a row that make a collapse; a search at the start of a run needs as many and more, and is none."""
+
+
+def collapse(curves: Curves) -> list[Seen]:
+    """The loss scale is halved again and again, or has come down to 1."""
+    rows, scale = column(curves, "loss_scale")
+    good = np.isfinite(scale) & (scale > 0)
+    rows, scale = rows[good], scale[good]
+    if len(scale) < 3 or float(scale.max()) <= 1:
+        return []
+    change = np.flatnonzero(np.diff(scale) != 0)
+    if not len(change):
+        return []
+    # stretches without a rise: from the row before their first fall to their lowest value
+    rises = np.flatnonzero(np.diff(scale) > 0)
+    starts = np.concatenate(([0], rises + 1))
+    stops = np.concatenate((rises, [len(scale) - 1]))
+    for a, b in zip(starts.tolist(), stops.tolist(), strict=True):
+        high, low = float(scale[a]), float(scale[b])
+        if low <= 0 or (high / low < 2**HALVINGS and not low <= 1 < high / 4):
+            continue
+        falls = a + 1 + np.flatnonzero(np.diff(scale[a : b + 1]) < 0)
+        # falls that lie together: half a day between two halvings is the usual search for the largest scale
+        level = np.log2(scale[falls - 1] / scale[falls])
+        total = np.cumsum(level)
+        for i in range(len(falls)):
+            j = int(np.searchsorted(total - (total[i] - level[i]), HALVINGS - 1e-9))
+            fast = j < len(falls) and falls[j] - falls[i] <= 8 * (j - i + 1) + 8
+            at_start = float(curves.at[rows[falls[i]]]) <= START and float(curves.at[rows[0]]) <= START
+            if not (fast and not at_start) and not (low <= 1 and scale[-1] <= 1):
+                continue
+            row = int(rows[falls[i]])
+            args = {
+                **_where(curves, row), "from": number(float(scale[falls[i] - 1])), "to": number(low),
+                "last": number(float(scale[-1])), "until": number(float(curves.at[rows[falls[-1]]])),
+            }  # fmt: skip
+            return [Seen(row, args, "loss_scale", low, high)]
+    return []
+
+
+def overflows(curves: Curves) -> list[Seen]:
+    """A large share of the steps overflows behind the start of the run."""
+    rows, flags = column(curves, "overflow")
+    late = curves.at[rows] > START
+    flags, rows = flags[late], rows[late]
+    if len(flags) < 20 or collapse(curves) or _first_bad(curves) is not None:
+        return []
+    share = float((flags > 0).mean())
+    if share < 0.1 or (flags > 0).sum() < 5:
+        return []
+    row = int(rows[np.flatnonzero(flags > 0)[0]])
+    scale = column(curves, "loss_scale")[1]
+    args = {**_where(curves, row), "percent": number(round(100 * share)), "points": str(int((flags > 0).sum()))}
+    if len(scale):
+        args["scale"] = number(float(scale[-1]))
+    return [Seen(row, args, "overflow", share, 0.001)]
+
+
+BURST = 10.0
+"""Times the usual norm that make a burst; three of them make an answer."""
+
+
+def norm_bursts(curves: Curves) -> list[Seen]:
+    """The gradient norm shoots up again and again while the loss still holds."""
+    rows, norm = column(curves, "grad_norm")
+    good = np.isfinite(norm) & (norm > 0)
+    rows, norm = rows[good], norm[good]
+    if len(norm) < 40:
+        return []
+    logs = np.log(norm)
+    count = max(1, len(logs) // 64)
+    size = len(logs) // count
+    blocks = logs[: size * count].reshape(count, size)
+    levels = np.median(blocks, axis=1)
+    spreads = 1.4826 * np.median(np.abs(blocks - levels[:, None]), axis=1)
+    at = np.minimum(np.arange(len(logs)) // size, count - 1)
+    before = np.maximum(at - 1, 0)
+    high = (logs - levels[before] > np.log(BURST)) & (logs - levels[before] > 8 * np.maximum(spreads[before], 0.1))
+    high &= curves.at[rows] > START
+    found = np.flatnonzero(high)
+    # neighbours are one burst
+    first = found[np.concatenate(([True], np.diff(found) > 8))] if len(found) else found
+    if len(first) < 3:
+        return []
+    top = int(found[np.argmax(norm[found])])
+    row = int(rows[top])
+    usual = float(np.exp(levels[before[top]]))
+    args = {**_where(curves, row), "value": number(float(norm[top])), "usual": number(usual), "times": str(len(first)),
+            "steps": numbers(curves.at[rows[first[:5]]])}  # fmt: skip
+    return [Seen(row, args, "grad_norm", float(norm[top]), usual)]
+
+
+def data_bound(curves: Curves) -> list[Seen]:
+    """Waiting for data is a large share of the step."""
+    if "data_time" not in curves.columns or "step_time" not in curves.columns:
+        return []
+    both = np.intersect1d(column(curves, "data_time")[0], column(curves, "step_time")[0])[1:]
+    if len(both) < 10:
+        return []
+    share = curves.columns["data_time"][both] / np.maximum(curves.columns["step_time"][both], 1e-9)
+    share = share[np.isfinite(share)]
+    if not len(share) or not 0.3 <= float(np.median(share)) <= 1.5:
+        return []
+    row = int(both[0])
+    args = {**_where(curves, row), "percent": number(round(100 * float(np.median(share)))),
+            "wait": number(float(np.median(curves.columns["data_time"][both]))),
+            "time": number(float(np.median(curves.columns["step_time"][both])))}  # fmt: skip
+    return [Seen(row, args, "step_time", float(np.median(share)), None)]

@@ -1,0 +1,721 @@
+"""Training lines → columns: step, epoch, loss, rate, norms, scale, times, for each rank a track.
+
+Every framework prints the same few values behind names that hardly differ, so there is no parser for each of them: the
+names are looked up (``_KEYS``) once, the line becomes a *layout* (an expression that takes the values out of every line
+of the same make), and from then on a line costs one match. A line of another make is looked up again. The hits that
+say "look here" come from the scan of the source, so that lines without values cost nothing.
+
+Rows are bounded: a track that grows too long keeps every second row, and all rows that stick out.
+"""
+
+import re
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from doctor.scan.lazy import lazy_bytes
+
+COLUMNS = ("step", "epoch", "loss", "lr", "grad_norm", "loss_scale", "overflow", "skipped", "nan_steps",
+           "step_time", "throughput", "data_time")  # fmt: skip
+"""``step_time`` and ``data_time`` in ms; ``throughput`` in the unit of the log, see ``Track.units``; ``overflow`` is 0
+or 1; ``skipped`` and ``nan_steps`` count the steps since the line before. An evaluation has its loss in ``loss`` too,
+in a track of its own."""
+
+MISSING = -1e308
+"""Stands for a value that a line does not give; NaN is a value."""
+
+ROWS = 1 << 19
+"""Rows kept of a track in a run of one file."""
+ROWS_LEAST = 1 << 13
+"""Rows kept of a track however many files there are."""
+TRACKS = 64
+LAYOUTS = 24
+LOOKED_UP = 20_000
+"""Lines of a source that are looked up name by name; a text whose layout changes on every line is thinned then."""
+LINE = 4096
+BATCH = 2048
+DENSE = 1 << 14
+"""Rows of a track that are all read; then one of 4 lines, of three times as many one of 16, and besides every line in
+which the loss is 10 % off the one before or that holds nan, inf or True."""
+TEXTS = 1 << 20
+"""Bytes of lines kept word for word."""
+
+
+class Track(NamedTuple):
+    """The training lines of one rank in one source. Plain data: it crosses process borders.
+
+    ``columns`` are as long as ``steps``; ``lines`` are line numbers, or byte offsets where ``marks`` is not empty
+    (``marks``: pairs of offset and newlines before it). ``every``: one row of so many was kept.
+    """
+
+    source: str
+    rank: int | None
+    kind: str
+    """train · eval"""
+    made: str
+    """how the lines were understood: named (every column by its name) · inferred"""
+    columns: dict[str, "array[float]"]
+    lines: "array[int]"
+    marks: "array[int]"
+    units: dict[str, str]
+    total: int
+    """steps that the run shall have as the lines say, 0 if they do not"""
+    every: int
+    unread: int
+    """lines that look like training lines and could not be understood"""
+    texts: dict[int, str] = {}  # noqa: RUF012 - never changed
+    """rows whose line is at hand"""
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+
+# ------------------------------------------------------------------ names
+
+_NUMBER = rb"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|(?:nan|NaN|NAN|inf|Inf|INF)(?:inity)?|True|False|true|false)"
+_KEYS = (
+    ("eval", rb"(?:val(?:id(?:ation)?)?|eval|test|dev)[_ ]{0,2}loss|tel"),
+    ("summary", rb"train_runtime"),
+    ("loss_scale", rb"(?:cur_|attempted )?loss[_ ]?scal(?:e|ing)(?: value)?|grad_scale|scaling_sens"),
+    ("loss", rb"(?:train(?:ing)?|lm|total|avg|mean|running|reduced|step|ce|nll|mse)?[_ ]?loss|trl|nll|cost"
+             rb"|objective|mse|\xe6\x8d\x9f\xe5\xa4\xb1(?:\xe5\x80\xbc)?"),
+    ("lr", rb"(?:cur[_ ]?|base_)?lr|learning[_ ]?rate|\xe5\xad\xa6\xe4\xb9\xa0\xe7\x8e\x87"),
+    ("local_norm", rb"local[_ ]norm"),
+    ("grad_norm", rb"(?:global|grad(?:ient)?|total)[_ ]?(?:grad[_ ]?)?norm|gnorm|norm"),
+    ("overflow", rb"overflow(?: cond)?|is_overflow|found_inf"),
+    ("skipped", rb"number of skipped iterations|skipped"),
+    ("nan_steps", rb"number of nan iterations"),
+    ("data_time", rb"data[_ ]time|(?:avg_)?reader_cost|data_load_time"),
+    ("epoch_time", rb"epoch[_ ]time|train[_ ]time|eta|total[_ ]time"),
+    ("step_time", rb"elapsed time per iteration|per[_ ]step[_ ]time|(?:avg_)?step[_ ]time|step_avg"
+                  rb"|time(?:[ /]it| cost)?|(?:avg_)?batch_cost|iter_time|\xe8\x80\x97\xe6\x97\xb6"),
+    ("throughput", rb"train_throughput_per_npu|throughput(?: per (?:GPU|NPU))?|(?:samples|tokens) per second"
+                   rb"|tokens?[_ ]per[_ ]sec(?:ond)?|tokens/s(?:ec)?|samples/s(?:ec)?|fps(?: per card)?|ips|tgs"
+                   rb"|TFLOPs|tflops|speed"),
+    ("epoch", rb"epoch|\xe8\xbd\xae\xe6\xac\xa1"),
+    ("rank", rb"rank(?: ?id)?"),
+    ("step", rb"(?:opt_)?(?:global|train|current)[_ ]?steps?|steps?|iterations?|iters?|batch(?:es)?|it|s(?=:)"
+             rb"|\xe6\xad\xa5(?:\xe6\x95\xb0)?"),
+)  # fmt: skip
+_PAIR = lazy_bytes(
+    rb"(?i:(?<![A-Za-z_\d/])(?:" + b"|".join(b"(?P<%s>%s)" % (n.encode(), p) for n, p in _KEYS) + rb"))"
+    rb"(?: ?\((?P<unit>ms|s)\))?['\"]?[ \t]{0,3}(?:(?::|=|\xef\xbc\x9a| is\b|is\b)[ \t]{0,12}|[ \t]{1,12})"
+    rb"(?P<open>[\[('\"]{0,2}[ \t]{0,12}(?:tensor\(|array\()?)"
+    rb"(?P<value>" + _NUMBER + rb")(?![A-Za-z_]*_)(?:(?P<of>[ \t]{0,6}/[ \t]{0,12}(?P<total>\d[\d.]*))?"
+    rb"(?P<behind>[ \t]?(?:ms|us|sec|s|T|[A-Za-z]{1,8}/s(?:/p)?)\b)?)"
+)
+_TQDM = lazy_bytes(
+    rb"(?P<n>\d+)/(?P<total>\d+) \[[\d:]+<[\d:?]+, {0,4}(?P<rate>[\d.]+|\?) ?(?P<unit>[A-Za-z]+/s|s/[A-Za-z]+)"
+)
+_COUNTED = lazy_bytes(rb"(?i:loss)[^\n]{1,40}?\[[ ]{0,8}(?P<n>\d+)/[ ]{0,8}(?P<total>\d+)\]")
+_KERAS = lazy_bytes(
+    rb"[ \t\x08]{0,8}(?P<n>\d+)/(?P<total>\d+) \[[=>. -]{1,80}\]|[ \t\x08]{0,8}(?P<n2>\d+)/(?P<total2>\d+) \S* ?- "
+)
+_RANK = lazy_bytes(rb"^\[(?:rank|default|Rank|RANK)[ _:]?(\d{1,6})\]|^\(\w{1,40} (?:rank|RANK)[=_ ]?(\d{1,6})")
+_TOKEN = lazy_bytes(
+    rb"(?P<bar>%\|[^|\n]{0,400}\|)|(?P<num>"
+    + _NUMBER
+    + rb"(?![A-Za-z_]))|(?P<digits>\d[\d.]*(?:[eE][-+]?\d+)?)|(?P<blank>[ \t]+)"
+)
+_LAYOUT_NUMBER = rb"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|[A-Za-z]+)"
+_MILLI = {"ms": 1.0, "s": 1000.0, "sec": 1000.0, "us": 1e-3}
+_TRUTH = {b"true": 1.0, b"false": 0.0}
+_UNITS = {"train_throughput_per_npu": "TFLOP/s per NPU", "tflops": "TFLOP/s", "samples per second": "samples/s",
+          "samples/s": "samples/s", "samples/sec": "samples/s", "tokens per second": "tokens/s",
+          "tokens/s": "tokens/s", "tokens/sec": "tokens/s", "tokens_per_sec": "tokens/s"}  # fmt: skip
+
+
+class _Value(NamedTuple):
+    """A value in a line: its column, its span, the factor to the column's unit."""
+
+    column: str
+    start: int
+    stop: int
+    factor: float = 1.0
+    unit: str = ""
+
+
+class _Layout(NamedTuple):
+    """Lines of one make: the expression with one group a value, and what the values are."""
+
+    find: Callable[[bytes, int, int], "re.Match[bytes] | None"]
+    columns: tuple[str, ...]
+    factors: tuple[float, ...]
+    kind: str
+    counter: str
+    """tells counters apart that run beside each other in one source: the total of a progress bar"""
+    units: dict[str, str]
+    total: int
+    inferred: bool
+
+
+def values_of(line: bytes) -> tuple[list[_Value], str, int, bool]:
+    """(values, train or eval, total number of steps, whether a name was guessed) of a line by the names in it; no
+    values if it is no training line.
+
+    >>> [v.column for v in values_of(b"iter 10: loss 3.21, time 123.45ms, mfu 12.34%")[0]]
+    ['step', 'loss', 'step_time']
+    """
+    found: dict[str, _Value] = {}
+    total = 0
+    evaluation: _Value | None = None
+    inferred = False
+    body, start = line, 0
+    if b"'loss'" in line or b"'eval_loss'" in line or b'"loss"' in line:
+        # a dict of the trainer; it may stand between two updates of a progress bar
+        start = max(0, line.find(b"{"))
+        stop = line.find(b"}", start)
+        body = line[: stop + 1] if stop > 0 else line
+    for m in _PAIR.finditer(body, start):
+        column = m.lastgroup and next((n for n, _ in _KEYS if m[n] is not None), "")
+        if not column or column == "summary":
+            if column:
+                return [], "", 0, False
+            continue
+        word = m[column].decode("utf-8", "replace").lower()
+        behind = (m["behind"] or b"").strip().decode()
+        value, factor, unit = m["value"], 1.0, ""
+        if column in ("epoch_time", "rank", "local_norm"):
+            continue
+        if column in ("step_time", "data_time"):
+            unit = (m["unit"] or b"").decode() or (behind if behind in _MILLI else "")
+            if not unit:
+                unit = "s" if "cost" in word or word == "time" else "ms"
+            factor, unit = _MILLI[unit], "ms"
+        elif column == "throughput":
+            unit = _UNITS.get(word, behind if "/" in behind else word)
+            if unit in ("steps/s", "it/s", "step/s"):
+                continue
+        elif value.lower() in _TRUTH and column != "overflow":
+            continue
+        if column in ("step", "epoch") and not value.replace(b".", b"", 1).isdigit():
+            continue
+        if column == "step" and m["total"]:
+            total = int(float(m["total"]))
+        spot = _Value(column, m.start("value"), m.end("value"), factor, unit)
+        if column == "eval":
+            evaluation = evaluation or spot._replace(column="loss")
+        elif column == "step" and column in found and word in ("batch", "batches"):
+            continue  # a batch size, or the batch of an evaluation
+        elif column == "step" and column in found and word.startswith(("global", "opt_global")):
+            found[column] = spot
+        else:
+            inferred = inferred or word in ("trl", "nll", "cost", "objective", "mse", "s", "norm")
+            if word == "tel":
+                inferred = True
+            found.setdefault(column, spot)
+    if evaluation is not None and b"tel:" in line:
+        inferred = True
+    kind = "train"
+    if evaluation is not None:
+        kind = "eval"
+        found["loss"] = evaluation
+    elif "loss" in found and _VALIDATES.search(line, 0, found["loss"].start):
+        kind = "eval"
+    if "step" not in found or b"it/s" in line or b"s/it" in line:
+        other = _TQDM.search(line) if start == 0 and body is line else None
+        other = other or (_COUNTED.search(line) if "step" not in found else None)
+        if other is not None:
+            found["step"] = _Value("step", other.start("n"), other.end("n"))
+            total = int(other["total"])
+        elif "step" not in found:
+            other = _KERAS.match(line)
+            if other is not None:
+                group = "n" if other["n"] else "n2"
+                found["step"] = _Value("step", other.start(group), other.end(group))
+                total = int(other["total"] or other["total2"])
+    megatron = "nan_steps" in found and "step" in found
+    if "loss" not in found and not megatron and not ("step" in found and {"grad_norm", "loss_scale"} & set(found)):
+        return [], "", 0, False
+    return sorted(found.values(), key=lambda v: v.start), kind, total, inferred
+
+
+_RECORDS = (b"[INFO]", b"[DEBUG", b"[EVENT", b"[WARN", b"[ERROR", b"[CRIT", b"[V")
+_VALIDATES = lazy_bytes(rb"(?i)\b(?:valid(?:ation)?|eval(?:uation)?|test)\b[^\n]{0,40}$|\b(?:valid|eval) step")
+
+
+def _layout(line: bytes) -> _Layout | None:
+    """The layout of a line, None if it is no training line."""
+    values, kind, total, inferred = values_of(line)
+    if not values:
+        return None
+    parts: list[bytes] = []
+    at = values[0].start
+    key = max(line.rfind(b" ", 0, max(0, at - 1)), line.rfind(b"[", 0, at), line.rfind(b"{", 0, at), -1)
+    # from the name of the first value on; what stands before it (times, hosts, pids) changes
+    first = max(0, min(key + 1, at))
+    lead = line[first:at]
+    bar = _TQDM.search(line)
+    if bar:
+        first = 0  # what a bar describes is a part of it
+    elif not re.search(rb"[A-Za-z\x80-\xff]", lead):
+        found = re.search(rb"[A-Za-z\x80-\xff]+[^A-Za-z\x80-\xff]*$", line[max(0, at - 40) : at])
+        first = max(0, at - 40) + found.start() if found else at
+    parts.append(_skeleton(line[first:at]))
+    for n, value in enumerate(values):
+        parts.append(b"(" + _taken(line[value.stop : value.stop + 1]) + b")")
+        stop = values[n + 1].start if n + 1 < len(values) else value.stop
+        parts.append(_skeleton(line[value.stop : stop]))
+    tail = line[values[-1].stop : values[-1].stop + 2]
+    if tail[:1].isalpha():
+        parts.append(re.escape(tail[:1]))
+    rest = line[values[-1].stop :].strip()
+    if not rest:
+        parts.append(rb"[ \t\r]*$")
+    try:
+        pattern = re.compile(b"".join(parts))
+    except (re.error, RecursionError, OverflowError):
+        return None
+    counter = f"bar {total}" if bar and kind == "train" and total else ""
+    units = {v.column: v.unit for v in values if v.unit}
+    columns, factors = tuple(v.column for v in values), tuple(v.factor for v in values)
+    find = pattern.match if bar else pattern.search
+    return _Layout(find, columns, factors, kind, counter, units, total, inferred)
+
+
+def _taken(behind: bytes) -> bytes:
+    """The expression of a number before a certain byte: up to a mark it is everything, which is fast; where letters
+    follow (``1754ms``) or nothing, it is what a number can be."""
+    return rb"[^,;\]|}/ \t)'\"\r\n]+" if behind in b",;]|}/ \t)'\"" and behind else _LAYOUT_NUMBER
+
+
+def _skeleton(gap: bytes) -> bytes:
+    """What stands between two values, as an expression: numbers and blanks may differ, everything else may not."""
+    out: list[bytes] = []
+    at = 0
+    for token in _TOKEN.finditer(gap):
+        out.append(re.escape(gap[at : token.start()]))
+        at = token.end()
+        if token["bar"]:
+            out.append(rb"%\|[^|\n]*\|")
+        elif token["blank"]:
+            inside = (
+                token["blank"] == b" "
+                and gap[at : at + 1].isalpha()
+                and gap[: token.start()].rstrip()[-1:] not in b"[({"
+            )
+            out.append(rb"[ \t]*" if b"\t" in token["blank"] else b" " if inside else b" *")
+        elif token["num"]:
+            out.append(_taken(gap[at : at + 1]))
+        else:
+            out.append(rb"\d[\d.]*(?:[eE][-+]?\d+)?")
+    out.append(re.escape(gap[at:]))
+    return b"".join(out)
+
+
+# ------------------------------------------------------------------ rows
+
+
+class _Rows:
+    """A track while it grows."""
+
+    def __init__(self, rank: int | None, kind: str, counter: str, limit: int) -> None:
+        self.rank, self.kind, self.counter, self.limit = rank, kind, counter, limit
+        self.columns: dict[str, array[float]] = {}
+        self.lines: array[int] = array("q")
+        self.units: dict[str, str] = {}
+        self.total = 0
+        self.every = 1
+        self.inferred = False
+        self.bad = 0
+        self.number = 0  # rows in all, kept or not
+        self.layout: _Layout | None = None
+        """the layout of the lines at hand, whose values are ``raw`` and whose places are ``where``"""
+        self.raw: list[tuple[bytes, ...]] = []
+        self.where: list[int] = []
+        self.texts: dict[int, bytes] = {}
+        self.loss = 0.0  # the newest one, once lines are left out
+        self.turn = 0
+
+    @property
+    def stride(self) -> int:
+        """One of so many lines is read whatever it holds."""
+        return 1 if self.number < DENSE else 4 if self.number < 3 * DENSE else 16
+
+    def add(self, layout: _Layout, values: tuple[bytes, ...], where: int) -> None:
+        """Take the values of one line."""
+        if layout is not self.layout or len(self.raw) >= BATCH:
+            self.flush()
+            self.layout = layout
+        self.raw.append(values)
+        self.where.append(where)
+
+    def flush(self) -> None:
+        """Numbers of the texts at hand."""
+        layout, raw, where = self.layout, self.raw, self.where
+        if not raw or layout is None:
+            return
+        self.raw, self.where = [], []
+        try:
+            columns = [
+                _numbers(c, texts, f)
+                for c, f, texts in zip(layout.columns, layout.factors, zip(*raw, strict=True), strict=True)
+            ]
+        except ValueError:
+            # some value is no number: line by line, without the ones that are none
+            kept = []
+            for n, row in enumerate(raw):
+                try:
+                    kept.append(
+                        (
+                            n,
+                            [
+                                _numbers(c, (t,), f)[0]
+                                for c, f, t in zip(layout.columns, layout.factors, row, strict=True)
+                            ],
+                        )
+                    )
+                except ValueError:
+                    self.bad += 1
+            if not kept:
+                return
+            columns = [array("d", texts) for texts in zip(*(row for _, row in kept), strict=True)]
+            where = [where[n] for n, _ in kept]
+        before, count = len(self.lines), len(where)
+        self.lines.extend(where)
+        self.number += count
+        for name, numbers in zip(layout.columns, columns, strict=True):
+            have = self.columns.get(name)
+            if have is None:
+                have = self.columns[name] = array("d", [MISSING]) * before
+            elif len(have) < before:
+                have.extend(array("d", [MISSING]) * (before - len(have)))
+            have.extend(numbers)
+        self.units.update(layout.units)
+        self.total = max(self.total, layout.total)
+        self.inferred = self.inferred or layout.inferred
+        if len(self.lines) > self.limit:
+            self.thin()
+
+    def level(self) -> None:
+        """All columns to one length."""
+        count = len(self.lines)
+        for have in self.columns.values():
+            if len(have) < count:
+                have.extend(array("d", [MISSING]) * (count - len(have)))
+
+    def thin(self) -> None:
+        """Keep every second row, and those that stick out of their neighbourhood."""
+        import numpy as np
+
+        self.level()
+        count = len(self.lines)
+        keep: Any = np.zeros(count, bool)
+        keep[::2] = True
+        keep[-1] = True
+        for name in ("loss", "grad_norm"):
+            if name in self.columns:
+                keep |= _loud(np.frombuffer(self.columns[name], dtype=np.float64), count // 16)
+        for name in ("overflow", "nan_steps"):
+            if name in self.columns:
+                flags = np.frombuffer(self.columns[name], dtype=np.float64) > 0
+                keep |= flags & (np.cumsum(flags) < count // 16)
+        if "loss_scale" in self.columns:
+            scale = np.frombuffer(self.columns["loss_scale"], dtype=np.float64)
+            keep[1:] |= (scale[1:] != scale[:-1]) & (np.cumsum(scale[1:] != scale[:-1]) < count // 16)
+        for name, have in self.columns.items():
+            self.columns[name] = array("d", np.frombuffer(have, dtype=np.float64)[keep].tobytes())
+        self.lines = array("q", np.frombuffer(self.lines, dtype=np.int64)[keep].tobytes())
+        self.every *= 2
+
+
+def _loud(values: Any, most: int) -> Any:
+    """Which values stick out of their block of 64 by eight times its usual spread, with two neighbours on each side;
+    at most about ``most`` of them."""
+    import numpy as np
+
+    data = np.where(np.asarray(values) == MISSING, np.nan, np.asarray(values))
+    out: Any = np.zeros(len(data), bool)
+    whole = len(data) // 64 * 64
+    if whole:
+        blocks = data[:whole].reshape(-1, 64)
+        with np.errstate(all="ignore"):
+            mid = np.median(np.where(np.isfinite(blocks), blocks, 0), axis=1, keepdims=True)
+            spread = np.median(np.abs(np.where(np.isfinite(blocks), blocks, 0) - mid), axis=1, keepdims=True)
+            high = np.abs(blocks - mid) > np.maximum(8 * 1.4826 * spread, 0.02 * np.abs(mid))
+        flags = (high | ~np.isfinite(blocks)).reshape(-1)
+        flags &= np.cumsum(flags) <= most
+        out[:whole] = flags
+    wide = out.copy()
+    for shift in (1, 2):
+        wide[shift:] |= out[:-shift]
+        wide[:-shift] |= out[shift:]
+    return wide
+
+
+_STEADY = frozenset(("epoch", "loss_scale", "overflow", "skipped", "nan_steps"))
+
+
+def _numbers(column: str, texts: Sequence[bytes], factor: float) -> "array[float]":
+    if column in _STEADY:
+        # the same text nearly always: each is read once
+        known = {t: _TRUTH[t.lower()] if t.lower() in _TRUTH else float(t) for t in set(texts)}
+        if len(known) == 1:
+            return array("d", (next(iter(known.values())),)) * len(texts)
+        return array("d", [known[t] for t in texts])
+    if factor != 1.0:
+        return array("d", [float(t) * factor for t in texts])
+    return array("d", map(float, texts))
+
+
+_LOSS_BEHIND = lazy_bytes(rb"[:= ]? *\[?([-+\d.eE]+)")
+
+
+def _usual(chunk: bytes, at: int, stop: int, before: float) -> bool:
+    """Whether a line tells nothing new: the loss behind the hit that ends at ``at`` is about the one before, and no
+    value behind it is odd."""
+    found = _LOSS_BEHIND.match(chunk, at)
+    if found is None:
+        return False
+    try:
+        same = 0.9 * before < float(found[1]) < 1.1 * before
+    except ValueError:
+        return False
+    find = chunk.find
+    return same and find(b"nan", at, stop) < 0 and find(b"inf", at, stop) < 0 and find(b"True", at, stop) < 0
+
+
+def _loss(text: bytes) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+class Collector:
+    """Takes training lines out of the chunks of one source.
+
+    ``exact``: line numbers are counted at once; else offsets are kept, and ``Track.marks`` helps to count later.
+    """
+
+    def __init__(self, source: str, *, exact: bool, limit: int) -> None:
+        self.source, self.exact, self.limit = source, exact, limit
+        self.tracks: dict[tuple[int | None, str, str], _Rows] = {}
+        self._layouts: list[_Layout] = []
+        self._carry = b""  # the beginning of a line whose end is still to come
+        self._carried = 0  # its offset
+        self._carried_at = 0  # where the wanted line is: its number, or its offset
+        self._wanted = False  # whether it was hit already
+        self._looked_up = 0
+        self._unread = 0
+        self._skip = 0
+        self._ranked = False
+        self._marks: array[int] = array("q")
+        self._texts = 0
+        self._rows_now: _Rows | None = None  # the track and layout of the line before
+
+    def take(self, chunk: bytes, base: int, hits: Sequence[int], before: int) -> None:
+        """The next chunk: its offset, the offsets just behind its hits, and the newlines before it."""
+        done = 0  # offset in the chunk behind the last line looked at
+        if self._wanted:
+            stop = chunk.find(b"\n")
+            if stop < 0 and len(self._carry) + len(chunk) < 4 * LINE:
+                self._carry += chunk
+                return
+            done = stop = stop if stop >= 0 else len(chunk)
+            self._line(self._carry + chunk[: min(stop, LINE)], self._carried_at)
+            self._wanted = False
+        if hits:
+            self._hits(chunk, base, hits, before, done)
+            if self._wanted:
+                return
+        last = chunk.rfind(b"\n")
+        if last >= 0:
+            self._carry = chunk[last + 1 :][:LINE]
+            self._carried = base + last + 1
+        elif len(self._carry) < LINE:
+            if not self._carry:
+                self._carried = base
+            self._carry += chunk[:LINE]
+
+    def _hits(self, chunk: bytes, base: int, hits: Sequence[int], before: int, done: int) -> None:
+        """The training lines of a chunk. The loop runs once a line of the log, so what is rare is done elsewhere."""
+        find, rfind, count = chunk.find, chunk.rfind, chunk.count
+        plain = b"\r" not in chunk and not self._ranked
+        exact = self.exact
+        counted, lines = 0, before
+        if not exact:
+            self._marks.extend((base, before))
+        layout: _Layout | None = None
+        rows = self._rows_now
+        stride = rows.stride if rows is not None else 1
+        for end in hits:
+            at = end - base - 1
+            if at < done:
+                continue
+            start = rfind(b"\n", 0, max(at, 0)) + 1
+            stop = find(b"\n", at)
+            if stop < 0 or (not start and (base or self._carry)) or stop - start > LINE:
+                if exact:
+                    lines += count(b"\n", counted, start)
+                    counted = start
+                if not self._odd(chunk, start, stop, at, lines + 1 if exact else base + start, base, before):
+                    break
+                rows, layout = self._rows_now, None
+                done = stop if stop >= 0 else len(chunk)
+                continue
+            if exact:
+                lines += count(b"\n", counted, start)
+                counted = start
+                where = lines + 1
+            else:
+                where = base + start
+            if plain and rows is not None and not exact:
+                if layout is not rows.layout:
+                    layout = rows.layout
+                    assert layout is not None
+                    search, raw, places = layout.find, rows.raw, rows.where
+                    stride = rows.stride if "loss" in layout.columns else 1
+                    column = layout.columns.index("loss") if stride > 1 else 0
+                if stride > 1:
+                    rows.turn += 1
+                    if rows.turn % stride and _usual(chunk, at, stop, rows.loss):
+                        done = stop
+                        continue
+                found = search(chunk, start, stop)
+                if found is not None:
+                    raw.append(found.groups())
+                    places.append(where)
+                    done = stop
+                    if stride > 1:
+                        if not rows.turn % stride or not rows.loss:
+                            rows.loss = _loss(found[column + 1])
+                        rows.every = max(rows.every, stride)
+                    continue
+            if not plain:
+                cr = rfind(b"\r", start, at) + 1
+                right = find(b"\r", at, stop)
+                if cr or right >= 0:
+                    # a progress bar that wrote over itself: the stretch between two returns, the next hit may be behind
+                    left, right = max(start, cr), right if right >= 0 else stop
+                    self._match(chunk[left:right], 0, right - left, where)
+                    rows, layout, done = self._rows_now, None, right
+                    continue
+            self._match(chunk, start, stop, where)
+            rows, layout, done = self._rows_now, None, stop
+        if rows is not None and len(rows.raw) >= BATCH:
+            rows.flush()
+
+    def _odd(self, chunk: bytes, start: int, stop: int, at: int, where: int, base: int, before: int) -> bool:
+        """A line that reaches over the chunk's beginning or end, or that is very long. False: wait for its end."""
+        at = max(at, 0)
+        if stop < 0 and len(chunk) - start < 4 * LINE:
+            if start == 0 and self._carry:
+                self._carry += chunk
+            else:
+                self._carry, self._carried = chunk[start:], base + start
+            self._wanted = True
+            self._carried_at = where if self.exact else self._carried
+            return False
+        stop = stop if stop >= 0 else len(chunk)
+        if start == 0 and self._carry and stop <= LINE:
+            self._line(self._carry + chunk[:stop], before + 1 if self.exact else self._carried)
+            return True
+        left = max(start, at - LINE // 2, chunk.rfind(b"\r", start, at) + 1)
+        right = chunk.find(b"\r", at, stop)
+        right = min(right if right >= 0 else stop, at + LINE // 2)
+        self._match(chunk[left:right], 0, right - left, where)
+        return True
+
+    def _line(self, line: bytes, where: int) -> None:
+        line = line.rstrip(b"\r")
+        if b"\r" in line:
+            line = line[line.rfind(b"\r") + 1 :]
+        self._match(line, 0, len(line), where)
+
+    def _match(self, data: bytes, start: int, stop: int, where: int) -> None:
+        for n, layout in enumerate(self._layouts):
+            found = layout.find(data, start, stop)
+            if found is not None:
+                self._add(layout, found.groups(), data, start, stop, where)
+                if n > 2:
+                    self._layouts.insert(0, self._layouts.pop(n))
+                return
+        if self._skip:
+            self._skip -= 1
+            self._unread += 1
+            return
+        line = data[start:stop][:LINE]
+        if line.lstrip()[:1] in (b"#", b'"') or (line.startswith(_RECORDS) and b"):2" in line[:120]):
+            return  # a comment, or a record of MindSpore or CANN: no training line
+        self._looked_up += 1
+        if self._looked_up > LOOKED_UP:
+            self._skip = self._looked_up // 2000
+        made = _layout(line)
+        if made is None:
+            return
+        if not self._ranked and _RANK.match(line):
+            self._ranked = True
+        found = made.find(line, 0, len(line))
+        if found is None:
+            self._unread += 1
+            return
+        self._layouts.insert(0, made)
+        del self._layouts[LAYOUTS:]
+        self._add(made, found.groups(), data, start, stop, where)
+
+    def _add(self, layout: _Layout, values: tuple[bytes, ...], data: bytes, start: int, stop: int, where: int) -> None:
+        rank: int | None = None
+        if self._ranked:
+            named = _RANK.match(data[start : start + 64])
+            rank = int(named[1] or named[2]) if named else None
+        key = (rank, layout.kind, layout.counter)
+        rows = self.tracks.get(key)
+        if rows is None:
+            if len(self.tracks) >= TRACKS:
+                self._unread += 1
+                return
+            rows = self.tracks[key] = _Rows(rank, layout.kind, layout.counter, self.limit)
+        rows.add(layout, values, where)
+        self._rows_now = rows
+        if self._texts < TEXTS and self.exact:
+            self._texts += stop - start
+            rows.texts[where] = data[start:stop][:600]
+
+    def finish(self, name: str) -> tuple[Track, ...]:
+        """The tracks of the source."""
+        if self._wanted:
+            self._line(self._carry, self._carried_at)
+            self._wanted = False
+        out = []
+        for rows in self.tracks.values():
+            rows.flush()
+            rows.level()
+            if not rows.lines:
+                continue
+            texts = (
+                {n: rows.texts[w].decode("utf-8", "replace") for n, w in enumerate(rows.lines) if w in rows.texts}
+                if rows.texts
+                else {}
+            )
+            out.append(
+                Track(name, rows.rank, rows.kind, "inferred" if rows.inferred else "named", rows.columns, rows.lines,
+                      self._marks, rows.units, rows.total, rows.every, self._unread + rows.bad, texts)
+            )  # fmt: skip
+        return tuple(out)
+
+
+SAMPLED = 40
+"""Lines of a text without the usual words that are tried."""
+
+
+def inferred(name: str, data: bytes, limit: int) -> tuple[Track, ...]:
+    """The tracks of a small text in which nothing says ``loss``, if its lines are values behind names all the same."""
+    starts = [0]
+    at = data.find(b"\n")
+    while at >= 0:
+        starts.append(at + 1)
+        at = data.find(b"\n", at + 1)
+    tried = starts[:: max(1, len(starts) // SAMPLED)]
+    if sum(_numeric(data, start) for start in tried) < max(3, len(tried) // 2):
+        return ()
+    collector = Collector(name, exact=True, limit=limit)
+    collector.take(data, 0, [start + 1 for start in starts if data[start : start + 1].strip()], 0)
+    return collector.finish(name)
+
+
+def _numeric(data: bytes, start: int) -> bool:
+    """Whether a line holds values of training behind names."""
+    stop = data.find(b"\n", start, start + LINE)
+    line = data[start : stop if stop >= 0 else start + LINE]
+    return len(line) < 400 and any(48 <= c < 58 for c in line[:64]) and bool(values_of(line)[0])

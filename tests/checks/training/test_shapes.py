@@ -1,0 +1,165 @@
+"""The shapes of a loss are told apart, and healthy runs raise no alarm."""
+
+from array import array
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+from doctor.checks.training import curve, loss, memory, ranks, scale  # noqa: E402
+from doctor.model import Shortage  # noqa: E402
+from doctor.scan.series import MISSING, Track  # noqa: E402
+from doctor.training import curves_of  # noqa: E402
+
+ORDER = (
+    ("nan", loss.nan_after_rise), ("nan", loss.nan_after_overflow), ("nan", loss.nan_suddenly),
+    ("nan", loss.nan_from_start), ("inf", loss.inf_onset), ("diverged", loss.diverged), ("collapse", scale.collapse),
+    ("oscillating", loss.oscillates), ("spike", loss.spikes), ("plateau", loss.plateau),
+)  # fmt: skip
+
+
+def run(values, total=0, **columns):
+    count = len(values)
+    rows = {"step": array("d", range(1, count + 1)), "loss": array("d", values)}
+    rows.update({name: array("d", column) for name, column in columns.items()})
+    return curves_of(
+        Track("x", None, "train", "named", rows, array("q", range(1, count + 1)), array("q"), {}, total, 1, 0)
+    )
+
+
+def label(curves):
+    return next((name for name, check in ORDER if check(curves)), "healthy")
+
+
+def healthy(rng, count, noise=0.03):
+    t = np.arange(count)
+    fall = rng.uniform(1.5, 3) + rng.uniform(4, 8) * (1 + t / rng.uniform(5, 40)) ** -rng.uniform(0.4, 0.8)
+    return fall + rng.standard_t(3, count) * noise
+
+
+@pytest.mark.parametrize("count", [300, 1000, 3000])
+@pytest.mark.parametrize("seed", range(4))
+def test_each_shape_has_its_name(seed, count):
+    rng = np.random.default_rng(seed)
+    at = count // 2
+    base = healthy(rng, count)
+    t = np.arange(count - at)
+
+    def changed(tail):
+        x = base.copy()
+        x[at:] = tail(x[at:])
+        return run(x)
+
+    assert label(changed(lambda x: x * np.nan)) == "nan"
+    assert label(changed(lambda x: x + np.inf)) == "inf"
+    assert label(changed(lambda x: x + np.linspace(0, 4, len(t)))) == "diverged"
+    assert label(changed(lambda x: x + 4)) == "diverged"
+    assert label(changed(lambda x: x + 4 * np.exp(-t / 8))) == "spike"
+    for period in (2, 7, 31.4):
+        swing = healthy(rng, count, 0.0) + rng.normal(0, 0.05, count)
+        assert label(run(swing + 0.2 * np.cos(2 * np.pi * np.arange(count) / period))) == "oscillating"
+    assert label(run(10.8 + rng.normal(0, 0.02, count))) == "plateau"
+
+
+def test_healthy_heavy_tails_raise_no_alarm():
+    rng = np.random.default_rng(3)
+    steps = alarms = 0
+    while steps < 300_000:
+        count = int(rng.choice([300, 2000, 20_000]))
+        alarms += label(run(healthy(rng, count, rng.uniform(0.005, 0.08)))) != "healthy"
+        steps += count
+    assert alarms <= 1
+
+
+def test_a_single_outlier_is_no_spike_and_a_tower_is():
+    x = healthy(np.random.default_rng(1), 800, 0.02)
+    x[500] += 2.0
+    assert label(run(x)) == "healthy"
+    x[500] = 60.0
+    assert loss.spikes(run(x))[0].args["step"] == "501"
+
+
+def test_what_came_before_a_nan_decides_its_rule():
+    calm = np.linspace(5, 3, 60)
+    assert loss.nan_suddenly(run([*calm, np.nan]))
+    assert loss.nan_after_rise(run([*calm, 4.5, 9.0, np.nan]))
+    assert loss.nan_after_overflow(run([*calm, np.nan], overflow=[0.0] * 57 + [1.0] * 4))
+    assert loss.nan_from_start(run([np.nan] * 4))
+    # Megatron leaves the loss out of the line and counts
+    counted = run([*calm, MISSING], nan_steps=[0.0] * 60 + [1.0])
+    assert loss.nan_suddenly(counted)[0].args["step"] == "61"
+
+
+def test_the_search_for_a_loss_scale_is_no_collapse():
+    n = 100
+    search = [max(65536.0, 2.0 ** (32 - i)) for i in range(n)]
+    assert not scale.collapse(run(np.linspace(9, 3, n), loss_scale=search))
+    rare = [65536.0 / 2 ** (i // 90) for i in range(900)]
+    assert not scale.collapse(run(np.linspace(9, 3, 900), loss_scale=rare))
+    down = [65536.0] * 60 + [65536.0 / 2 ** min(i, 16) for i in range(40)]
+    assert scale.collapse(run(np.linspace(9, 3, n), loss_scale=down))[0].args["step"] == "62"
+
+
+def test_a_counter_that_starts_anew_with_each_epoch_is_no_restart():
+    count = 200
+    rows = {
+        "step": array("d", [n % 50 + 1 for n in range(count)]),
+        "epoch": array("d", [n // 50 + 1 for n in range(count)]),
+        "loss": array("d", np.linspace(5, 2, count)),
+    }
+    curves = curves_of(Track("x", None, "train", "named", rows, array("q", range(count)), array("q"), {}, 50, 1, 0))
+    assert curves.period == 50 and len(curves.segments) == 1
+    assert list(curves.at) == list(range(1, count + 1))
+
+
+def test_runs_one_after_the_other_are_judged_apart():
+    one = np.linspace(10, 3, 60)
+    rows = {"step": array("d", [*range(60), *range(60)]), "loss": array("d", [*one, *one])}
+    curves = curves_of(Track("x", None, "train", "named", rows, array("q", range(120)), array("q"), {}, 0, 1, 0))
+    assert curves.segments == ((0, 60), (60, 120))
+    assert label(curves) == "healthy"
+
+
+def test_the_median_of_five_is_one():
+    x = np.random.default_rng(0).normal(size=200)
+    wanted = [np.median(x[i - 2 : i + 3]) for i in range(2, 198)]
+    assert np.allclose(curve.median5(x)[2:-2], wanted)
+
+
+def test_ranks_are_compared():
+    def rank(number, values):
+        return run(values)._replace(rank=number)
+
+    calm = np.linspace(5, 3, 40)
+    bad = calm.copy()
+    bad[20:] = np.nan
+    assert ranks.nan_on_one([rank(0, calm), rank(1, bad), rank(2, calm)])[0].curves == 1
+    assert not ranks.nan_on_one([rank(0, bad), rank(1, bad)])
+    off = [rank(n, calm * (1.5 if n == 2 else 1 + n * 0.001)) for n in range(5)]
+    assert ranks.stands_apart(off)[0].args["rank"] == "2"
+    assert not ranks.stands_apart([rank(n, calm * (1 + n * 0.05)) for n in range(5)])
+
+
+GB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("numbers", "kind"),
+    [
+        ({"size": 100 * GB, "limit": 57 * GB, "used": 23 * GB}, "too_large"),
+        ({"size": 301_990_400, "used": 29_356_337_664, "limit": 29_464_985_600}, "exhausted"),
+        ({"size": GB, "used": 20 * GB, "event": 12 * GB, "limit": 30 * GB, "allocated": 30 * GB}, "events"),
+        ({"size": GB, "used": 28 * GB, "idle": 2 * GB, "allocated": 30 * GB}, "fragmented"),
+        ({"size": GB, "used": 28 * GB, "idle": GB // 2, "allocated": 30 * GB, "limit": 30 * GB}, "fragmented"),
+        ({"size": GB, "used": 29 * GB, "idle": GB, "allocated": 30 * GB, "limit": 58 * GB, "refused": True}, "refused"),
+        ({"size": 2 * GB, "peak": 40 * GB, "actual": 58 * GB, "limit": 58 * GB, "total": 64 * GB}, "fragmented"),
+        ({"size": 0, "reserve": True, "total": 61 * GB, "free": 3 * GB}, "occupied"),
+        ({"size": 0, "reserve": True, "total": 61 * GB, "free": 60 * GB}, ""),
+        ({"size": 80 * GB, "host": True}, "host"),
+        ({"size": 14_400_000_000}, ""),
+        ({"size": GB, "used": 57 * GB, "idle": GB, "allocated": 58 * GB}, "fragmented"),
+        ({"size": 2 * GB, "used": 57 * GB, "idle": GB, "allocated": 58 * GB}, "exhausted"),
+    ],
+)
+def test_the_numbers_of_a_failure_decide(numbers, kind):
+    assert memory.kind_of(Shortage(1, "", **numbers)) == kind

@@ -1,0 +1,162 @@
+"""Training lines become columns, whatever framework printed them, in whatever chunks they come."""
+
+import math
+
+import pytest
+
+from doctor.scan import series
+from doctor.scan.scanner import Scanner, scan_text
+
+LINES = [
+    ("epoch: 1 step: 4, loss is 0.5289374589920044", {"epoch": 1, "step": 4, "loss": 0.5289374589920044}),
+    (
+        "Epoch:[  1/  2], step:[   10/  100], loss:[9.123/9.456], time:1234.567 ms, lr:1e-05, overflow cond: False, "
+        "loss_scale: 65536.0",
+        {"step": 10, "loss": 9.123, "step_time": 1234.567, "lr": 1e-05, "overflow": 0, "loss_scale": 65536},
+    ),
+    (
+        "2025-04-07 15:34:27,308 - [mindformers/core/callback/callback.py:529] - INFO - { Epoch:[  1/  2], "
+        "step:[    3/   19], loss: 9.673, per_step_time: 1754ms, lr: 9.981987e-06, overflow cond: True, loss_scale: "
+        "1.0, global_norm: [10.579812], train_throughput_per_npu: 170.523T",
+        {"step": 3, "loss": 9.673, "step_time": 1754, "grad_norm": 10.579812, "throughput": 170.523, "overflow": 1},
+    ),
+    (
+        "{ Epoch:[  1/  2], step:[    1/   19], loss: 10.649123, lm_loss: 10.5, load_balancing_loss: 0.02, "
+        "per_step_time: 1033ms, lr: 0.0, overflow cond: False, loss_scale: 1.0, global_norm: [1.3]",
+        {"loss": 10.649123, "grad_norm": 1.3},
+    ),
+    (
+        " iteration       10/    5000 | consumed samples:  640 | elapsed time per iteration (ms): 1932.5 | learning "
+        "rate: 2.500000E-07 | global batch size:    64 | lm loss: 1.053084E+01 | loss scale: 1.0 | grad norm: 56.739 "
+        "| num zeros: 0 | number of skipped iterations:   0 | number of nan iterations:   3 |",
+        {"step": 10, "loss": 10.53084, "lr": 2.5e-07, "grad_norm": 56.739, "step_time": 1932.5, "nan_steps": 3},
+    ),
+    (
+        "[default7]: iteration    31214/  115311 | elapsed time per iteration (s): 106.46 | lm loss: 2.198845E+00 | "
+        "grad norm: 0.242 | TFLOPs: 147.29 |",
+        {"step": 31214, "step_time": 106460, "throughput": 147.29},
+    ),
+    ("{'loss': 2.1, 'grad_norm': 'nan', 'learning_rate': 5e-05, 'epoch': 0.01}", {"loss": 2.1, "epoch": 0.01}),
+    ("iter 10: loss 3.2101, time 123.45ms, mfu 12.34%", {"step": 10, "loss": 3.2101, "step_time": 123.45}),
+    ("Epoch 38/300, Step 4/4, loss: 0.2778", {"epoch": 38, "step": 4, "loss": 0.2778}),
+    ("Training:  20%|##        | 20/100 [00:02<00:08,  9.9it/s, loss=4.500]", {"step": 20, "loss": 4.5}),
+    (" 12/100 [====>.........] - ETA: 0s - loss: 0.4567 - accuracy: 0.8", {"step": 12, "loss": 0.4567}),
+    ("loss: 468775552.0000  [ 10/190]", {"loss": 468775552, "step": 10}),
+    (
+        "[2024-03-02 11:26:12] mindocr.utils.callbacks INFO - epoch: [10/20] step: [100/4468], loss: 12.484948, lr: "
+        "0.000883, per step time: 224.442 ms, fps per card: 4.46 img/s",
+        {"epoch": 10, "step": 100, "lr": 0.000883, "step_time": 224.442, "throughput": 4.46},
+    ),
+    ("2026-01-05 00:46:13,777 DEBUG TRAIN Batch 7/100 loss 1.5 lr 0.00055784 grad_norm 2.5 rank 2", {"grad_norm": 2.5}),
+    ("训练 步: 7, 损失: 2.5", {"step": 7, "loss": 2.5}),
+]
+
+
+@pytest.mark.parametrize(("line", "wanted"), LINES, ids=[line[:40] for line, _ in LINES])
+def test_a_line_of_every_make_gives_its_values(line, wanted):
+    collector = series.Collector("x", exact=True, limit=1000)
+    data = (line + "\n").encode()
+    collector.take(data, 0, [1], 0)
+    (track,) = collector.finish("x")
+    assert {name: track.columns[name][0] for name in wanted} == wanted
+    assert track.lines[0] == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "# step 1 loss 2", "loss_scale: 1.0", "the loss is high", "step 7 of 9 done",
+     "{'train_runtime': 3.0, 'loss': 1.0}",
+     "[INFO] MD(1,7f,python):2026-03-01-10:00:00.000.000 [x.cc:1] f] step 1 loss: 2.0"],
+)  # fmt: skip
+def test_other_lines_give_nothing(line):
+    collector = series.Collector("x", exact=True, limit=1000)
+    collector.take((line + "\n").encode(), 0, [1], 0)
+    assert collector.finish("x") == ()
+
+
+def text(count):
+    return "".join(
+        f"noise {n}\nstep: {n}, loss: {10 - n * 0.001:.4f}, grad_norm: {'nan' if n == 50 else 1.5}\n"
+        for n in range(1, count)
+    )
+
+
+@pytest.mark.parametrize("size", [70_000, 99_991, 262_144])
+@pytest.mark.parametrize("exact", [True, False])
+def test_chunks_do_not_matter(matcher, size, exact):
+    data = text(9000).encode()
+    scanner = Scanner(matcher, "x", exact=exact)
+    for at in range(0, len(data), size):
+        scanner.feed(data[at : at + size])
+    (track,) = scanner.finish().tracks
+    assert list(track.columns["step"]) == list(range(1, 9000))
+    assert math.isnan(track.columns["grad_norm"][49])
+    if exact:
+        assert list(track.lines) == [2 * n for n in range(1, 9000)]
+    else:
+        assert all(data[at:].startswith(b"step: ") for at in list(track.lines)[::500])
+
+
+def test_all_engines_find_the_same(matchers):
+    found = [scan_text(m, text(3000)).tracks for m in matchers.values()]
+    assert all(str(one) == str(found[0]) for one in found)
+    assert len(found[0][0]) == 2999
+
+
+def test_what_a_line_lacks_is_missing_and_not_nan(matcher):
+    scan = scan_text(matcher, "step 1 loss 2.0\nstep 2 loss 1.9 lr 0.1\nstep 3 loss nan\n")
+    (track,) = scan.tracks
+    assert list(track.columns["lr"]) == [series.MISSING, 0.1, series.MISSING]
+    assert math.isnan(track.columns["loss"][2])
+
+
+def test_ranks_and_evaluations_are_apart(matcher):
+    lines = "".join(f"[rank{r}]: step {n} loss {3 - n * 0.1:.2f}\n" for n in range(1, 6) for r in (0, 1))
+    lines += "[rank0]: step 5 val_loss: 2.0\n"
+    tracks = scan_text(matcher, lines).tracks
+    assert {(t.rank, t.kind, len(t)) for t in tracks} == {(0, "train", 5), (1, "train", 5), (0, "eval", 1)}
+
+
+def test_a_bar_that_writes_over_itself_gives_every_stretch(matcher):
+    bar = "\r".join(
+        f"Epoch 1: {n}%|##  | {n}/100 [00:0{n}<00:10, 9.9it/s, loss={5 - n * 0.1:.2f}]" for n in range(1, 8)
+    )
+    (track,) = scan_text(matcher, bar + "\n").tracks
+    assert list(track.columns["step"]) == list(range(1, 8))
+
+
+def test_a_long_track_keeps_what_sticks_out(matcher):
+    count = 60_000
+    lines = []
+    for n in range(count):
+        loss = 9.9 if n in (40_001, 40_002, 40_003, 55_555) else 3 - n * 1e-5
+        lines.append(f"step: {n}, loss: {loss:.4f}, grad_norm: {'inf' if n == 50_001 else 1.0}\n")
+    scanner = Scanner(matcher, "x", exact=False)
+    data = "".join(lines).encode()
+    for at in range(0, len(data), 200_000):
+        scanner.feed(data[at : at + 200_000])
+    (track,) = scanner.finish().tracks
+    steps = set(track.columns["step"])
+    assert {40_001, 40_002, 40_003, 55_555, 50_001} <= steps
+    assert len(track) < count * 0.6 and track.every > 1
+
+
+def test_the_limit_of_rows_holds(matcher, monkeypatch):
+    monkeypatch.setattr(matcher, "rows", 1000)
+    (track,) = scan_text(
+        matcher, "".join(f"step {n} loss {3 + n % 7 * 0.5:.2f} lr 0.{n % 9 + 1}\n" for n in range(30_000)), "x"
+    ).tracks
+    assert len(track) <= 4096 and track.every >= 8
+
+
+def test_values_that_are_no_numbers_cost_their_line_only(matcher):
+    scan = scan_text(matcher, "step: 1, loss: 2.0\nstep: 2, loss: 1.2.3\nstep: 3, loss: 1.8\n")
+    (track,) = scan.tracks
+    assert list(track.columns["step"]) == [1, 3] and track.unread == 1
+
+
+def test_a_text_without_the_word_loss_is_inferred():
+    data = "".join(f"s:{n} trl:{10.9 - n * 0.01:.4f} lr:0.001\n" for n in range(50)).encode()
+    (track,) = series.inferred("x", data, 1000)
+    assert track.made == "inferred" and len(track) == 50
+    assert series.inferred("x", b"hello world\n" * 50, 1000) == ()

@@ -1,0 +1,107 @@
+"""Training lines in the report: labels, events, text, export."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import jsonschema
+import pytest
+
+from doctor.render.json import schema
+
+
+def report(cli, path):
+    ran = cli("diagnose", path, "--format", "json", "--lang", "en")
+    found = json.loads(ran.out)
+    jsonschema.validate(found, schema())
+    return found
+
+
+def write(tmp_path, text, name="train.log"):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+NAN = "".join(f"epoch: 1 step: {n}, loss is {'nan' if n > 30 else 5 - n * 0.05}\n" for n in range(1, 40))
+
+
+def test_a_series_has_its_label_and_event(cli, tmp_path):
+    found = report(cli, write(tmp_path, "start\n" + NAN))
+    (series,) = found["series"]
+    assert (series["name"], series["label"], series["count"]) == ("loss", "nan", 39)
+    assert series["events"][0] == {"kind": "nan", "step": 31, "value": "nan", "usual": 3.5, "line": 32}
+    first = found["diagnoses"][0]
+    assert first["rule"] == "NUM703" and first["evidence"][0]["line"] == 32
+    # the rule of the single line is told under it
+    assert [found["findings"][n]["id"] for n in first["consequences"]] == ["NUM001"]
+
+
+def test_the_line_of_a_large_file_is_found_again(cli, tmp_path):
+    losses = [f"{5 - n * 1e-4:.4f}" if n <= 19_000 else "nan" for n in range(1, 20_000)]
+    text = "".join(f"filler {n}\nstep {n}: loss {loss}\n" for n, loss in enumerate(losses, 1))
+    found = report(cli, write(tmp_path, text))
+    (series,) = found["series"]
+    assert series["events"][0]["step"] == 19_001 and series["events"][0]["line"] == 2 * 19_001
+    assert found["diagnoses"][0]["evidence"][0]["text"] == "step 19001: loss nan"
+
+
+def test_a_plot_is_drawn_for_what_is_not_healthy(cli, tmp_path):
+    text = cli("diagnose", write(tmp_path, NAN), "--lang", "en").out
+    assert "Loss: NaN" in text and "x" in text and "█" in text
+    calm = "".join(f"step {n} loss {5 - n * 0.05:.3f}\n" for n in range(1, 40))
+    text = cli("diagnose", write(tmp_path, calm, "calm.log"), "--lang", "en").out
+    assert "Training: loss 4.95 to 3.05 in 39 points" in text and "█" not in text
+    assert "█" in cli("diagnose", tmp_path / "calm.log", "--all", "--lang", "en").out
+
+
+def test_the_values_can_be_exported(cli, tmp_path):
+    rows = list(csv.DictReader(io.StringIO(cli("diagnose", write(tmp_path, NAN), "--series", "csv").out)))
+    assert len(rows) == 39
+    assert (rows[0]["step"], rows[0]["loss"], rows[0]["line"], rows[0]["lr"]) == ("1", "4.95", "1", "")
+    assert rows[-1]["loss"] == "nan"
+
+
+@pytest.mark.parametrize(("text", "loaded"), [("no training here\n[ERROR] x\n", False), (NAN, True)])
+def test_numpy_is_loaded_for_series_only(tmp_path, text, loaded):
+    code = (
+        "import sys; from doctor import engine\n"
+        f"engine.diagnose([{str(write(tmp_path, text))!r}])\n"
+        "print('numpy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(loaded)
+
+
+def test_out_of_memory_is_summed_up(cli, tmp_path):
+    text = (
+        "[ERROR] RUNTIME(1,7f,python):2026-01-07-10:11:12.000.000 [x.cc:1] Dump] The dynamic memory pool total "
+        "allocated mem:59392M, peak used mem:41000M, in used mem:41000M, total used by event mem:0M, "
+        "total idle mem:18392M.\n"
+        "RuntimeError: Device(id:0) memory isn't enough and alloc failed, kernel name: Default/MatMul-op9, "
+        "alloc size: 2147483648B.\n"
+    )
+    found = report(cli, write(tmp_path, text))
+    first = found["diagnoses"][0]
+    assert first["rule"] == "MEM704" and first["topic"] == "memory.device.fragmented"
+    assert "17.96 GiB" in first["title"]["en"] and "2.00 GiB" in first["title"]["zh"]
+
+
+def test_mixed_and_broken_lines_do_no_harm(cli, tmp_path):
+    text = (
+        NAN.replace("\n", "\r\n")
+        + "step: x, loss: y\nloss: 1e999\nepoch: -1 step: 99999999999999999999, loss is 1\n" * 3
+    )
+    assert report(cli, write(tmp_path, text))["series"][0]["label"] == "nan"
+
+
+def test_a_check_that_fails_spoils_nothing_else(cli, tmp_path, monkeypatch):
+    from doctor.checks.training import loss
+
+    monkeypatch.setattr(loss, "diverged", lambda curves: 1 / 0)
+    found = report(cli, write(tmp_path, NAN))
+    assert found["diagnoses"][0]["rule"] == "NUM703"
+    (crash,) = [f for f in found["findings"] if f["verdict"] == "crash"]
+    assert crash["id"] == "NUM707" and "ZeroDivisionError" in crash["args"]["what"]
