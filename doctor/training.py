@@ -66,7 +66,14 @@ def judge(base: RuleBase, scans: Sequence[Scanned], paths: Mapping[str, str]) ->
     found: list[_Answer] = []
     apart = len({p.rank for p in places}) > 1 and not _alike(places)
     if apart or not all(calm(place.track) for place in places):
-        found = _answers(base, places, crashed)
+        import warnings
+
+        import numpy as np
+
+        # NaN and inf are what is looked for here
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            found = _answers(base, places, crashed)
     at = _Lines(paths)
     out = list(scans)
     events: dict[tuple[int, str], list[tuple[str, dict[str, Any]]]] = {}

@@ -105,7 +105,8 @@ _PAIR = lazy_bytes(
     rb"(?P<behind>[ \t]?(?:ms|us|sec|s|T|[A-Za-z]{1,8}/s(?:/p)?)\b)?)"
 )
 _TQDM = lazy_bytes(
-    rb"(?P<n>\d+)/(?P<total>\d+) \[[\d:]+<[\d:?]+, {0,4}(?P<rate>[\d.]+|\?) ?(?P<unit>[A-Za-z]+/s|s/[A-Za-z]+)"
+    rb"(?P<n>\d{1,12})/(?P<total>\d{1,12}) \[[\d:]{1,20}<[\d:?]{1,20}, {0,4}(?:[\d.]{1,20}|\?) ?"
+    rb"(?:[A-Za-z]{1,20}/s|s/[A-Za-z]{1,20})"
 )
 _COUNTED = lazy_bytes(rb"(?i:loss)[^\n]{1,40}?\[[ ]{0,8}(?P<n>\d+)/[ ]{0,8}(?P<total>\d+)\]")
 _KERAS = lazy_bytes(
@@ -191,7 +192,7 @@ def values_of(line: bytes) -> tuple[list[_Value], str, int, bool]:
         if column in ("step", "epoch") and not value.replace(b".", b"", 1).isdigit():
             continue
         if column == "step" and m["total"]:
-            total = int(float(m["total"]))
+            total = _count(m["total"])
         spot = _Value(column, m.start("value"), m.end("value"), factor, unit)
         if column == "eval":
             evaluation = evaluation or spot._replace(column="loss")
@@ -217,17 +218,25 @@ def values_of(line: bytes) -> tuple[list[_Value], str, int, bool]:
         other = other or (_COUNTED.search(line) if "step" not in found else None)
         if other is not None:
             found["step"] = _Value("step", other.start("n"), other.end("n"))
-            total = int(other["total"])
+            total = _count(other["total"])
         elif "step" not in found:
             other = _KERAS.match(line)
             if other is not None:
                 group = "n" if other["n"] else "n2"
                 found["step"] = _Value("step", other.start(group), other.end(group))
-                total = int(other["total"] or other["total2"])
+                total = _count(other["total"] or other["total2"])
     megatron = "nan_steps" in found and "step" in found
     if "loss" not in found and not megatron and not ("step" in found and {"grad_norm", "loss_scale"} & set(found)):
         return [], "", 0, False
     return sorted(found.values(), key=lambda v: v.start), kind, total, inferred
+
+
+def _count(text: bytes) -> int:
+    """A number of steps; 0 if it is none."""
+    try:
+        return min(int(float(text)), 10**12)
+    except (ValueError, OverflowError):
+        return 0
 
 
 _RECORDS = (b"[INFO]", b"[DEBUG", b"[EVENT", b"[WARN", b"[ERROR", b"[CRIT", b"[V")
@@ -640,7 +649,7 @@ class Collector:
             return  # a comment, or a record of MindSpore or CANN: no training line
         self._looked_up += 1
         if self._looked_up > LOOKED_UP:
-            self._skip = self._looked_up // 2000
+            self._skip = self._looked_up // 200
         made = _layout(line)
         if made is None:
             return
