@@ -29,45 +29,6 @@ class Outcome(NamedTuple):
 KINDS = ("hit", "miss", "todo_hit", "todo_miss")
 
 
-def _config_examples(rule: Rule, whole: dict[str, Any], base: RuleBase, say: Callable[..., None]) -> int:
-    """The examples of a condition: what it says of small configurations. Returns how many were run."""
-    from doctor.model import Verdict
-    from doctor.plan import detect, judge
-
-    ran = 0
-    for kind in KINDS:
-        for number, example in enumerate(whole["tests"][kind], 1):
-            ran += 1
-            plan = detect.read(example["name"], example["config"])
-            if plan is None:
-                say(f"{kind} {number} is no training plan")
-                continue
-            if example["weights"] or example["weight_problem"]:
-                _attach(plan, example)
-            finding = judge.judge_rule(rule, whole, base.when[rule.id], plan, example["facts"])
-            failed = finding.verdict is Verdict.FAIL
-            if finding.verdict is Verdict.CRASH:
-                say(f"{kind} {number} crashes: {finding.args.get('what')}")
-            elif kind == "hit" and not failed:
-                say(f"hit {number} does not fail: {finding.verdict.value} {finding.why.get('en', '')}".rstrip())
-            elif kind == "hit":
-                wrong = _differences(finding.args, example["expect"])
-                if wrong:
-                    say(f"hit {number}: {wrong}")
-                for lang in ("zh", "en"):
-                    for field in ("title", "cause", "next"):
-                        text = ranking.fill(whole[field][lang], finding.args)
-                        if "…" in text and "…" not in whole[field][lang]:
-                            say(f"hit {number}: {field}.{lang} has a field that no argument fills: {text[:80]!r}")
-            elif kind == "miss" and failed:
-                say(f"miss {number} fails: {finding.title.get('en', '')}")
-            elif kind == "todo_hit" and failed:
-                say(f"todo_hit {number} fires now: move it to hit", True)
-            elif kind == "todo_miss" and not failed:
-                say(f"todo_miss {number} is quiet now: move it to miss", True)
-    return ran
-
-
 def _attach(plan: Plan, example: dict[str, Any]) -> None:
     """The weight file of an example, made of its shapes."""
     from doctor.plan import memory, weights
@@ -82,18 +43,34 @@ def _attach(plan: Plan, example: dict[str, Any]) -> None:
     weights.into(plan, header, weights.family_of(plan), memory.shape_of(plan))
 
 
-def _findings(rule: Rule, whole: dict[str, Any], example: dict[str, Any]) -> list[Finding]:
-    """What a check says of a small host made of texts, or a verdict of a run that differs from a healthy one."""
-    from doctor import checkup
+def _findings(rule: Rule, whole: dict[str, Any], example: dict[str, Any], base: RuleBase) -> list[Finding]:
+    """What a rule that is no log rule says of its example: a small host, configuration, source or run.
 
+    Raises ValueError and OSError for an example that cannot be read.
+    """
+    if rule.kind == "when":
+        from doctor.plan import detect
+        from doctor.plan.judge import judge_rule
+
+        plan = detect.read(example["name"], example["config"])
+        if plan is None:
+            raise ValueError("is no training plan")
+        if example["weights"] or example["weight_problem"]:
+            _attach(plan, example)
+        return [judge_rule(rule, whole, base.when[rule.id], plan, example["facts"])]
+    if rule.kind == "code":
+        from doctor import source
+
+        return source.example(source.spec_of(rule, whole), example["code"], source.Target(**example["versions"]))
     if rule.kind == "smoke":
         import importlib
 
         # below the line of imports: only these examples know the smoke test
-        judge = importlib.import_module("doctor.smoke.judge")
+        smoke = importlib.import_module("doctor.smoke.judge")
         runs = importlib.import_module("doctor.smoke.compose")
-        found: Finding = judge.judge(judge.spec_of(rule, whole), runs.example(example["smoke"]))
+        found: Finding = smoke.judge(smoke.spec_of(rule, whole), runs.example(example["smoke"]))
         return [found]
+    from doctor import checkup
     from doctor.hosts import compose
 
     check = whole["match"]["check"]
@@ -101,8 +78,8 @@ def _findings(rule: Rule, whole: dict[str, Any], example: dict[str, Any]) -> lis
     return checkup.judge_alone(spec, compose.example(example["host"]))
 
 
-def _check_examples(rule: Rule, whole: dict[str, Any], say: Callable[..., None]) -> int:
-    """The examples of a check or of a verdict. Returns how many were run."""
+def _examples(rule: Rule, whole: dict[str, Any], base: RuleBase, say: Callable[..., None]) -> int:
+    """The examples of a rule that is no log rule. Returns how many were run."""
     from doctor.model import Verdict
 
     ran = 0
@@ -111,7 +88,7 @@ def _check_examples(rule: Rule, whole: dict[str, Any], say: Callable[..., None])
             ran += 1
             began = time.perf_counter()
             try:
-                findings = _findings(rule, whole, example)
+                findings = _findings(rule, whole, example, base)
             except (OSError, ValueError) as error:
                 say(f"{kind} {number} cannot be read: {error}")
                 continue
@@ -131,41 +108,6 @@ def _check_examples(rule: Rule, whole: dict[str, Any], say: Callable[..., None])
                 _unfilled(whole, failed[0].args, f"hit {number}", say)
             elif kind == "miss" and failed:
                 say(f"miss {number} fails: {failed[0].title.get('en', '')}")
-            elif kind == "todo_hit" and failed:
-                say(f"todo_hit {number} fires now: move it to hit", True)
-            elif kind == "todo_miss" and not failed:
-                say(f"todo_miss {number} is quiet now: move it to miss", True)
-    return ran
-
-
-def _code_examples(rule: Rule, whole: dict[str, Any], say: Callable[..., None]) -> int:
-    """The examples of a code rule: what it says of small Python files. Returns how many were run."""
-    from doctor import source
-    from doctor.model import Verdict
-
-    spec = source.spec_of(rule, whole)
-    ran = 0
-    for kind in KINDS:
-        for number, example in enumerate(whole["tests"][kind], 1):
-            ran += 1
-            findings = source.example(spec, example["code"], source.Target(**example["versions"]))
-            crash = next((f for f in findings if f.verdict is Verdict.CRASH), None)
-            failed = [f for f in findings if f.verdict is Verdict.FAIL]
-            if crash is not None:
-                say(f"{kind} {number} crashes: {crash.args.get('what')}")
-            elif kind == "hit" and not failed:
-                say(f"hit {number} does not fail")
-            elif kind == "hit":
-                wrong = [_differences(f.args, example["expect"]) for f in failed]
-                if all(wrong):
-                    say(f"hit {number}: {min(wrong, key=len)}")
-                for lang in ("zh", "en"):
-                    for field in ("title", "cause", "next"):
-                        text = ranking.fill(whole[field][lang], failed[0].args)
-                        if "…" in text and "…" not in whole[field][lang]:
-                            say(f"hit {number}: {field}.{lang} has a field that no argument fills: {text[:80]!r}")
-            elif kind == "miss" and failed:
-                say(f"miss {number} fails: {failed[0].title.get('en', '')} (line {failed[0].args.get('line')})")
             elif kind == "todo_hit" and failed:
                 say(f"todo_hit {number} fires now: move it to hit", True)
             elif kind == "todo_miss" and not failed:
@@ -232,14 +174,8 @@ def run(
         def say(text: str, todo: bool = False, file: str = whole["file"], rule_id: str = rule.id) -> None:
             failed.append(Outcome(file, rule_id, text, todo))
 
-        if rule.kind == "when":
-            ran += _config_examples(rule, whole, base, say)
-            continue
-        if rule.kind == "code":
-            ran += _code_examples(rule, whole, say)
-            continue
-        if rule.log is None and rule.kind != "series":
-            ran += _check_examples(rule, whole, say)
+        if rule.kind not in ("log", "series"):
+            ran += _examples(rule, whole, base, say)
             continue
         for kind in KINDS:
             for number, example in enumerate(whole["tests"][kind], 1):
