@@ -205,9 +205,9 @@ def page(claims: Sequence[dict[str, Any]]) -> str:
                  sum(bool(e.get("pending")) for e in own)]  # fmt: skip
         lines.append(f"| [{name}](#{name.lower().replace(' ', '-')}) | " + " | ".join(map(str, cells)) + " |")
     if waiting:
-        lines += ["", "*Pending*: a part of the doctor will speak of it and is not there yet (" +
-                  ", ".join(f"{what}: {sum(e.get('pending') == what for e in claims)}" for what in sorted({e["pending"] for e in waiting})) +
-                  ")."]  # fmt: skip
+        kinds = sorted({entry["pending"] for entry in waiting})
+        numbers = ", ".join(f"{what}: {sum(e['pending'] == what for e in waiting)}" for what in kinds)
+        lines += ["", f"*Pending*: a part of the doctor will speak of it and is not there yet ({numbers})."]
     for kind, name in KINDS.items():
         lines += ["", f"## {name}", "", "| Id | Claim | Verdict | What was found | Where the doctor speaks |",
                   "| --- | --- | --- | --- | --- |"]  # fmt: skip
