@@ -24,6 +24,8 @@ RESUMED = 3
 """Steps that are run again after loading."""
 ROUNDING = {"float32": 6e-8, "float16": 5e-4, "bfloat16": 4e-3}
 """Half the distance of two neighbouring numbers, relative."""
+LOWERED = 256.0
+"""How much smaller a loss scale is tried where the first one overflows."""
 CURVE_SECONDS = 120.0
 """The training in numpy ends then, and what it has is compared."""
 
@@ -424,6 +426,10 @@ class Course:
         began = time.perf_counter()
         loss, gradients = function(ids, labels, one)
         other = [g.astype(self.ms.float32).asnumpy().astype(np.float64) / scale for g in gradients]
+        if self.scaler is not None and not all(np.isfinite(g).all() for g in other):
+            # the first loss scale is too large for the other mode, which training would find out: a smaller one
+            _, gradients = function(ids, labels, self.tensor(np.float32(1.0 / LOWERED)))
+            other = [g.astype(self.ms.float32).asnumpy().astype(np.float64) * LOWERED / scale for g in gradients]
         self.events.measure("modes", loss=abs(float(loss.asnumpy()) - value) / scale, gradient=apart(other, found),
                             seconds=round(time.perf_counter() - began, 2), dtype=self.computing())  # fmt: skip
         if graph:
