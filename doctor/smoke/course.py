@@ -237,7 +237,7 @@ class Course:
         self.own = self.named(self.model)
         self.mixed = self.model
         if s.amp != "off":
-            self.mixed = ms.amp.auto_mixed_precision(self.model, s.amp)
+            self.mixed = self.half(self.model)
             self.mixed.set_train(True)
         net = self.layer.LanguageLoss(self.mixed)
         if self.inject == "no-model-in-loss":
@@ -271,6 +271,14 @@ class Course:
         self.scaler = ms.amp.DynamicLossScaler(2**15, 2, 10) if wanted else None
         self.scale = 2.0**15 if wanted else 1.0
         self.make_functions()
+
+    def half(self, model: Any) -> Any:
+        """The model under the amp level. O2 knows nn.LayerNorm and no other norm: in PyNative mode it would put even the
+        float32 inside an RMSNorm into float16, whose gradient is then infinite (measured, 2.10.0)."""
+        amp, level = self.ms.amp, self.settings.amp
+        if level == "O2" and self.settings.norm == "rms":
+            return amp.custom_mixed_precision(model, black_list=[*amp.get_black_list(), self.layer.RMSNorm])
+        return amp.auto_mixed_precision(model, level)
 
     def stream(self, windows: Any = 0) -> Any:
         """This rank's data."""
@@ -365,7 +373,7 @@ class Course:
         began = time.perf_counter()
         model = self.model_of(shape, values)
         if self.settings.amp != "off":
-            model = self.ms.amp.auto_mixed_precision(model, self.settings.amp)
+            model = self.half(model)
         model.set_train(False)
         found = self.compiled(of_one(model))(self.tensor(ids)).astype(self.ms.float32).asnumpy()
         return found, time.perf_counter() - began
