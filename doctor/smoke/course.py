@@ -273,8 +273,11 @@ class Course:
         self.make_functions()
 
     def half(self, model: Any) -> Any:
-        """The model under the amp level. O2 knows nn.LayerNorm and no other norm: in PyNative mode it would put even the
-        float32 inside an RMSNorm into float16, whose gradient is then infinite (measured, 2.10.0)."""
+        """The model under the amp level.
+
+        O2 knows nn.LayerNorm and no other norm: in PyNative mode it would put even the float32 inside an RMSNorm into
+        float16, whose gradient is then infinite (measured, 2.10.0).
+        """
         amp, level = self.ms.amp, self.settings.amp
         if level == "O2" and self.settings.norm == "rms":
             return amp.custom_mixed_precision(model, black_list=[*amp.get_black_list(), self.layer.RMSNorm])
