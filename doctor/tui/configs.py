@@ -15,6 +15,7 @@ from doctor.model import Fact, Finding, InputSeen, Report, Text, Verdict
 from doctor.patch import diff, propose
 from doctor.patch.plan import Patch
 from doctor.patch.propose import Decision, Options, Proposal
+from doctor.plan.judge import judge
 from doctor.plan.schema import Plan
 from doctor.rulebase import RuleBase
 from doctor.scan.inputs import Problem
@@ -78,16 +79,24 @@ def stamp(path: str) -> Stamp:
 
 
 def look(paths: Sequence[str], base: RuleBase, cancelled: Callable[[], bool]) -> Iterator[Step]:
-    """Judge files, and those below folders, one at a time."""
+    """Judge files, and those below folders, one at a time; Python sources at the end and together, since one may add to
+    a library what another uses."""
     options = checkup.Options(cancelled=cancelled)
+    sources: list[str] = []
+    n = 0
     for n, path in enumerate(static.files(paths), 1):
         if cancelled():
             return
         if n > static.FILES:
-            yield Step(n - 1, None, cut=True)
-            return
+            n -= 1
+            yield Step(n, None, cut=True)
+            break
         if isinstance(path, Problem):
             yield Step(n, unread(path))
+            continue
+        if path.lower().endswith(".py"):
+            sources.append(path)
+            yield Step(n, None)
             continue
         before = stamp(path)
         read = static.check([path], base, {}, options)
@@ -97,6 +106,28 @@ def look(paths: Sequence[str], base: RuleBase, cancelled: Callable[[], bool]) ->
             yield Step(n, Seen(path, before, next(iter(read.plans), None), read.findings, read.inputs))
         else:
             yield Step(n, None)
+    for seen in _sources(sources, base, options) if sources else ():
+        yield Step(n, seen)
+
+
+def _sources(paths: Sequence[str], base: RuleBase, options: checkup.Options) -> Iterator[Seen]:
+    """Python sources, each with the findings of its own lines; what is said of all of them stands with the first."""
+    before = {path: stamp(path) for path in paths}
+    read = static.check(paths, base, {}, options)
+    plans = {plan.file: plan for plan in read.plans}
+    found: dict[str, list[Finding]] = {path: [] for path in paths}
+    for finding in read.findings:
+        if finding.id in base and base[finding.id].kind == "code":
+            path = finding.evidence[0].source if finding.evidence else paths[0]
+            found[path if path in found else paths[0]].append(finding)
+    inputs = {one.name: one for one in read.inputs}
+    for path in paths:
+        if path in inputs:
+            plan = plans.get(path)
+            more = tuple(judge(plan, base)) if plan is not None else ()
+            yield Seen(path, before[path], plan, (*more, *found[path]), (inputs[path],))
+    for problem in read.problems:
+        yield unread(problem)
 
 
 def unread(found: Problem) -> Seen:

@@ -19,7 +19,7 @@ from doctor.tui.screens.open import OpenScreen
 from doctor.tui.widgets.diffview import DiffView
 
 SOUND = """\
-# eight devices
+run_mode: train # eight devices
 seed: 42
 use_parallel: True
 runner_config: {epochs: 2, batch_size: 1}
@@ -183,7 +183,7 @@ async def test_the_worst_file_comes_first_and_its_line_is_in_view():
         await press(pilot, "f")
         assert "Memory of the fullest stage" in text_of(the) and "0 did not" in text_of(the)
         await press(pilot, "slash", *"flash", "enter")
-        assert ">24    use_flash_attention" in text_of(the)
+        assert ">24      use_flash_attention" in text_of(the)
 
 
 async def test_what_could_not_be_told_is_shown_on_request():
@@ -195,6 +195,18 @@ async def test_what_could_not_be_told_is_shown_on_request():
         assert "CFG904" in text_of(the) and "1 ?" in text_of(the)
         await press(pilot, "v")
         assert "CFG904" not in text_of(the)
+
+
+async def test_python_sources_are_looked_at_too(place):
+    (place / "net.py").write_text("import mindspore as ms\nnet = ms.nn.Dense(2, 2)\n")
+    (place / "old.py").write_text("print 'x'\n")
+    the = app_for(place)
+    async with the.run_test(size=(120, 40)) as pilot:
+        await press(pilot, "m", "f")
+        assert "in 4 of 5 files" in text_of(the) and "net.py" in text_of(the) and "old.py" in text_of(the)
+        assert "Read as a Python source" in text_of(the) and "ms.nn.Dense(2, 2)" in text_of(the)
+        await press(pilot, "2", "3", "4", "1")
+        assert "Read as a Python source" in text_of(the)
 
 
 async def test_the_values_go_to_their_lines():

@@ -337,14 +337,13 @@ class ModelScreen(TranslatedScreen[None]):
 
     def _summary(self, seen: configs.Seen | None) -> str:
         """What is said of a file as a whole."""
-        if seen is None or seen.plan is None:
+        if seen is None or seen.why:
             return self._no_plan(seen)
         states = [finding.verdict for finding in seen.findings]
-        counts = {v.value: states.count(v) for v in Verdict}
-        lines = [
-            self.tr("model.kind", kind=seen.plan.kind, files=len(seen.plan.files)),
-            self.tr("model.states", **counts),
-        ]
+        counts = self.tr("model.states", **{v.value: states.count(v) for v in Verdict})
+        if seen.plan is None:
+            return self.tr("model.source_file") + (f"\n{counts}" if states else "")
+        lines = [self.tr("model.kind", kind=seen.plan.kind, files=len(seen.plan.files)), counts]
         total, limit = seen.plan.get("memory.total_gib"), seen.plan.get("context.memory_gib")
         if total is not None:
             key = "model.needs" if limit is None else "model.needs_of"
