@@ -22,7 +22,7 @@ from doctor.render import checks as pages
 from doctor.render.text import STYLES, Line, at_text, diagnosis_lines
 from doctor.render.topology import clip
 from doctor.tui.base import TranslatedScreen, ascii_only, outside, wrap
-from doctor.tui.screens.save import SaveScreen
+from doctor.tui.screens.save import copy, save
 
 SHOWN = ("all", "open", "failed")
 """What the table shows: every check, those that failed or could not be checked, those that failed."""
@@ -356,19 +356,12 @@ class MachineScreen(TranslatedScreen[None]):
     def action_copy(self) -> None:
         """The whole report to the clipboard, by OSC 52."""
         if self._report is not None:
-            from doctor.tui.files import report_text
-
-            self.app.copy_to_clipboard(report_text(self._report, self.doctor.lang, ascii_only()))
-            self.doctor.say(self.tr("result.copied"))
+            copy(self, self._report)
 
     def action_save(self) -> None:
         """The whole report to a file."""
         if self._report is not None:
-            self.app.push_screen(SaveScreen(self._report), self._saved)
-
-    def _saved(self, path: str | None) -> None:
-        if path:
-            self.doctor.say(self.tr("result.saved", path=outside(path)))
+            save(self, self._report)
 
     def action_back(self) -> None:
         if isinstance(self.focused, Input):

@@ -34,7 +34,7 @@ from doctor.tui import configs
 from doctor.tui.base import TranslatedScreen, ascii_only, outside, wrap
 from doctor.tui.screens.confirm import ConfirmScreen
 from doctor.tui.screens.open import OpenScreen
-from doctor.tui.screens.save import SaveScreen
+from doctor.tui.screens.save import copy, save
 from doctor.tui.widgets.causes import Item
 from doctor.tui.widgets.detail import Detail
 from doctor.tui.widgets.diffview import DiffView
@@ -853,21 +853,14 @@ class ModelScreen(TranslatedScreen[None]):
     def action_copy(self) -> None:
         """The whole report to the clipboard, by OSC 52."""
         if self._seen:
-            from doctor.tui.files import report_text
-
             report = configs.report(self._worst_first(), self.doctor.rulebase())
-            self.app.copy_to_clipboard(report_text(report, self.doctor.lang, ascii_only()))
-            self.doctor.say(self.tr("result.copied"))
+            copy(self, report)
 
     def action_save(self) -> None:
         """The whole report to a file."""
         if self._seen:
             report = configs.report(self._worst_first(), self.doctor.rulebase())
-            self.app.push_screen(SaveScreen(report), self._saved)
-
-    def _saved(self, path: str | None) -> None:
-        if path:
-            self.doctor.say(self.tr("result.saved", path=outside(path)))
+            save(self, report)
 
     def action_back(self) -> None:
         """Stop what runs; without that, leave the whole pane, then the screen."""

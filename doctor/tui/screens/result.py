@@ -14,9 +14,8 @@ from textual.widgets import Footer, Static
 from doctor.i18n import pick, tr
 from doctor.model import Finding, Report
 from doctor.render.text import STYLES, mark, size_text
-from doctor.tui.base import TranslatedScreen, ascii_only, outside
-from doctor.tui.files import report_text
-from doctor.tui.screens.save import SaveScreen
+from doctor.tui.base import TranslatedScreen, ascii_only
+from doctor.tui.screens.save import copy, save
 from doctor.tui.widgets.causes import CauseTree, Item
 from doctor.tui.widgets.detail import Detail
 from doctor.tui.widgets.logpane import LogPane
@@ -105,16 +104,11 @@ class ResultScreen(TranslatedScreen[None]):
 
     def action_copy(self) -> None:
         """The whole report to the clipboard, by OSC 52."""
-        self.app.copy_to_clipboard(report_text(self.report, self.doctor.lang, ascii_only()))
-        self.doctor.say(self.tr("result.copied"))
+        copy(self, self.report)
 
     def action_save(self) -> None:
         """The whole report to a file."""
-        self.app.push_screen(SaveScreen(self.report), self._saved)
-
-    def _saved(self, path: str | None) -> None:
-        if path:
-            self.doctor.say(self.tr("result.saved", path=outside(path)))
+        save(self, self.report)
 
     def action_search(self) -> None:
         self.query_one(LogPane).action_search()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -12,8 +12,8 @@ from textual.containers import Vertical
 from textual.widgets import Input, Static
 
 from doctor.model import Report
-from doctor.tui.base import TranslatedModal, ascii_only, outside
-from doctor.tui.files import save_report
+from doctor.tui.base import TranslatedModal, TranslatedScreen, ascii_only, outside
+from doctor.tui.files import report_text, save_report
 
 DEFAULT = "doctor-report.txt"
 
@@ -58,3 +58,19 @@ class SaveScreen(TranslatedModal[str | None]):
             note.update(self.tr("save.failed", why=outside(getattr(error, "strerror", None) or str(error))))
             return
         self.dismiss(path)
+
+
+def copy(screen: TranslatedScreen[Any], report: Report) -> None:
+    """The whole report to the clipboard, by OSC 52."""
+    screen.app.copy_to_clipboard(report_text(report, screen.doctor.lang, ascii_only()))
+    screen.doctor.say(screen.tr("result.copied"))
+
+
+def save(screen: TranslatedScreen[Any], report: Report) -> None:
+    """The whole report to a file that the user names."""
+
+    def saved(path: str | None) -> None:
+        if path:
+            screen.doctor.say(screen.tr("result.saved", path=outside(path)))
+
+    screen.app.push_screen(SaveScreen(report), saved)

@@ -19,7 +19,7 @@ from doctor import crash, smoke
 from doctor.model import Report
 from doctor.smoke import show
 from doctor.tui.base import TranslatedScreen, ascii_only, outside
-from doctor.tui.screens.save import SaveScreen
+from doctor.tui.screens.save import copy, save
 
 BARS = ("▁▂▃▄▅▆▇█", "_.-=+*#@")
 """Levels of the loss, lowest first; the second row for terminals without Unicode."""
@@ -214,19 +214,12 @@ class SmokeScreen(TranslatedScreen[None]):
     def action_copy(self) -> None:
         """The whole report to the clipboard, by OSC 52."""
         if self._report is not None:
-            from doctor.tui.files import report_text
-
-            self.app.copy_to_clipboard(report_text(self._report, self.doctor.lang, ascii_only()))
-            self.doctor.say(self.tr("result.copied"))
+            copy(self, self._report)
 
     def action_save(self) -> None:
         """The whole report to a file."""
         if self._report is not None:
-            self.app.push_screen(SaveScreen(self._report), self._saved)
-
-    def _saved(self, path: str | None) -> None:
-        if path:
-            self.doctor.say(self.tr("result.saved", path=outside(path)))
+            save(self, self._report)
 
     def action_back(self) -> None:
         """End the run; without one, leave the input line, then the screen."""
