@@ -77,8 +77,8 @@ def _answer(module: Module, trouble: Trouble) -> Answer:
     args = {
         "name": trouble.name, "what": trouble.what, "package": package, "version": trouble.version or "?",
         "versions": ", ".join(trouble.elsewhere) or "-", "parameters": trouble.more.replace(",", ", "),
-        "use_zh": trouble.use.get("zh") or use or DOCS.format(lang="zh-CN", version=_docs(short)),
-        "use_en": trouble.use.get("en") or use or DOCS.format(lang="en", version=_docs(short)),
+        "use_zh": trouble.use.get("zh") or use or "没有已知的替代，见 " + DOCS.format(lang="zh-CN", version=_docs(short)),
+        "use_en": trouble.use.get("en") or use or "none is known, see " + DOCS.format(lang="en", version=_docs(short)),
         "since": since or "-",
     }  # fmt: skip
     return at(module, trouble.line, args, **how)
