@@ -74,11 +74,12 @@ def _answer(module: Module, trouble: Trouble) -> Answer:
     package = "MindSpore" if trouble.package == "mindspore" else "MindFormers"
     short = ".".join(trouble.version.split(".")[:2])
     since, use = _since_and_use(trouble)
+    zh, en = (DOCS.format(lang=lang, version=_docs(short)) for lang in ("zh-CN", "en"))
     args = {
         "name": trouble.name, "what": trouble.what, "package": package, "version": trouble.version or "?",
         "versions": ", ".join(trouble.elsewhere) or "-", "parameters": trouble.more.replace(",", ", "),
-        "use_zh": trouble.use.get("zh") or use or "没有已知的替代，见 " + DOCS.format(lang="zh-CN", version=_docs(short)),
-        "use_en": trouble.use.get("en") or use or "none is known, see " + DOCS.format(lang="en", version=_docs(short)),
+        "use_zh": trouble.use.get("zh") or use or f"没有已知的替代，见 {zh}",
+        "use_en": trouble.use.get("en") or use or f"none is known, see {en}",
         "since": since or "-",
     }  # fmt: skip
     return at(module, trouble.line, args, **how)
