@@ -53,6 +53,15 @@ async def settle(pilot):
         before = seen
 
 
+async def shows(pilot, text):
+    """Whether a text comes into view, however busy the machine is."""
+    for _ in range(500):
+        if text in text_of(pilot.app):
+            return True
+        await pilot.pause(0.01)
+    return False
+
+
 async def paste(pilot, text):
     """As the terminal's driver does it."""
     pilot.app.post_message(events.Paste(text))

@@ -4,7 +4,7 @@ import os
 import threading
 
 import pytest
-from screen_helpers import HERE, same_screen, settle, text_of
+from screen_helpers import HERE, same_screen, settle, shows, text_of
 from textual.widgets import DataTable, Input, Tree
 
 from doctor.model import Edit
@@ -181,7 +181,7 @@ async def test_the_worst_file_comes_first_and_its_line_is_in_view():
         await press(pilot, "enter")
         assert the.focused is not None and the.focused.id == "logview"
         await press(pilot, "f")
-        assert "Memory of the fullest stage" in text_of(the) and "0 did not" in text_of(the)
+        assert await shows(pilot, "Memory of the fullest stage") and "0 did not" in text_of(the)
         await press(pilot, "slash", *"flash", "enter")
         assert ">24      use_flash_attention" in text_of(the)
 
