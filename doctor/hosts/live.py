@@ -172,9 +172,7 @@ def _end_running() -> None:
 atexit.register(_end_running)
 
 
-def run_child(
-    key: str, command: list[str], limit: float, env: Mapping[str, str] | None = None, stdin: bytes = b""
-) -> Raw:
+def run_child(key: str, command: list[str], limit: float, env: Mapping[str, str] | None = None) -> Raw:
     """Start a command in a process group of its own, read at most ``TEXT_LIMIT`` bytes of each stream, and end the
     group after ``limit`` seconds. Never raises for what the command does."""
     began = time.monotonic()
@@ -191,9 +189,12 @@ def run_child(
         return Raw(key, "missing", err=f"{command[0]}: {error.strerror}", code=127)
     except OSError as error:
         return Raw(key, "failed", err=f"{command[0]}: {error.strerror}", code=126)
+    assert child.stdout is not None and child.stderr is not None
     _running.add(child)
-    out, err, state, cut = _collect(child, began + limit)
-    _kill(child)
+    with child.stdout, child.stderr:
+        out, err, state, cut = _collect(child, began + limit)
+        # before the streams close: a child that prints on would end of that, as if by itself
+        _kill(child)
     _running.discard(child)
     code = child.returncode
     if state == "ok" and code is not None and code < 0:
@@ -207,7 +208,7 @@ def _collect(child: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, by
     parts: dict[int, list[bytes]] = {child.stdout.fileno(): [], child.stderr.fileno(): []}
     sizes = dict.fromkeys(parts, 0)
     state, cut = "ok", False
-    with selectors.DefaultSelector() as selector, child.stdout, child.stderr:
+    with selectors.DefaultSelector() as selector:
         for stream in (child.stdout, child.stderr):
             os.set_blocking(stream.fileno(), False)
             selector.register(stream, selectors.EVENT_READ)
