@@ -190,21 +190,20 @@ _NODE = re.compile(r"/dev/davinci(\d{1,3})$")
 NODES = "/dev/davinci*"
 
 
-def devices_of(host: Host, given: Mapping[str, Any], conf: parse.Conf | None) -> list[int]:
-    """Physical ids: those the caller names, else N of /dev/davinciN, else those of hccn.conf on a host whose /dev was
-    not recorded."""
+def devices_of(nodes: Raw, given: Mapping[str, Any], conf: parse.Conf | None) -> list[int]:
+    """Physical ids: those the caller names, else N of the device files ``nodes``, else those of hccn.conf on a host
+    whose /dev was not recorded."""
     named = given.get("devices")
     if isinstance(named, list):
         ids = {n for n in named if isinstance(n, int) and 0 <= n < 10_000}
         return sorted(ids)[:DEVICES]
-    raw = host.look(NODES)
-    nodes = data_of(raw)
+    rows = data_of(nodes)
     ids = set()
-    for row in nodes if isinstance(nodes, list) else ():
+    for row in rows if isinstance(rows, list) else ():
         found = _NODE.match(str(row.get("path", ""))) if isinstance(row, dict) else None
         if found:
             ids.add(int(found[1]))
-    if not ids and raw.state == "not_recorded" and conf is not None:
+    if not ids and nodes.state == "not_recorded" and conf is not None:
         ids = set(conf.devices)
     return sorted(ids)[:DEVICES]
 
@@ -242,11 +241,11 @@ def read_hccn(host: Host, facts: Facts) -> list[Fact | Unknown]:
     conf = parse.parse_conf(conf_raw.out) if conf_raw.state == "ok" else None
     given = data_of(host.ask("hccn"))
     given = given if isinstance(given, dict) else {}
-    devices = devices_of(host, given, conf)
-    unseen = host.look(NODES).state
-    if not devices and unseen != "ok":
+    nodes = host.look(NODES)
+    devices = devices_of(nodes, given, conf)
+    if not devices and nodes.state != "ok":
         # no device was seen, and none was looked for: that is no host without an NPU
-        why = unseen if unseen in ("denied", "not_recorded") else "not_understood"
+        why = nodes.state if nodes.state in ("denied", "not_recorded") else "not_understood"
         return [Unknown(name, why, args={"what": NODES}) for name in GIVES]
     conf_fact = _conf_fact(conf_raw, conf if devices else None, bool(devices))
     if not devices:
