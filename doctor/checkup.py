@@ -53,11 +53,6 @@ class Spec(NamedTuple):
     call: str
     needs: tuple[str, ...]
 
-    @property
-    def group(self) -> str:
-        family = self.rule.id.rstrip("0123456789")
-        return next((name for name, members in GROUPS.items() if family in members), family.lower())
-
 
 class Options(NamedTuple):
     """``only`` and ``skip`` name groups, families, ids or globs of ids."""
@@ -71,21 +66,26 @@ class Options(NamedTuple):
     mindspore: str = ""
     """the version that sources are written for, if the user said so"""
 
+    def take(self, rule: Rule) -> bool:
+        """Whether ``only`` and ``skip`` leave a rule."""
+        return (not self.only or names(rule, self.only)) and not names(rule, self.skip)
+
 
 DEFAULTS = Options()
 
 
-def names(spec: Spec, words: Iterable[str]) -> bool:
-    """Whether one of the words means this check: its group, family or id, also as a glob.
+def names(rule: Rule, words: Iterable[str]) -> bool:
+    """Whether one of the words means this rule: its group, family or id, also as a glob.
 
     ``words`` are what users write after --only and --skip, in any case.
     """
-    family = spec.rule.id.rstrip("0123456789")
+    family = rule.id.rstrip("0123456789")
+    group = next((name for name, members in GROUPS.items() if family in members), family.lower())
     return any(
-        word.lower() == spec.group
+        word.lower() == group
         or word.upper() == family
-        or fnmatch.fnmatchcase(spec.rule.id, word.upper())
-        or fnmatch.fnmatchcase(spec.rule.topic, word)
+        or fnmatch.fnmatchcase(rule.id, word.upper())
+        or fnmatch.fnmatchcase(rule.topic, word)
         for word in words
     )
 
@@ -94,15 +94,13 @@ def specs(base: RuleBase, options: Options = DEFAULTS) -> list[Spec]:
     """The checks to run, in the order of their ids."""
     found = []
     for rule in base:
-        if rule.kind != "check":
+        if rule.kind != "check" or not options.take(rule):
             continue
         whole = base.whole(rule.id)
         check = whole["match"]["check"]
         if not check["needs"]:
             continue  # the engine concludes it itself
-        spec = Spec(rule, whole, check["call"], tuple(check["needs"]))
-        if (not options.only or names(spec, options.only)) and not names(spec, options.skip):
-            found.append(spec)
+        found.append(Spec(rule, whole, check["call"], tuple(check["needs"])))
     return found
 
 
@@ -377,14 +375,6 @@ def verdict_of(report: Report) -> str:
     if Verdict.PASS not in seen or Verdict.CRASH in seen or report.partial:
         return "unknown"
     return found or "healthy"
-
-
-def counts(report: Report) -> dict[str, int]:
-    """How many checks said what."""
-    out = dict.fromkeys((v.value for v in Verdict), 0)
-    for finding in report.findings:
-        out[finding.verdict.value] += 1
-    return out
 
 
 def exit_code(report: Report, fail_on: str = "error", *, strict: bool = False) -> int:

@@ -145,11 +145,9 @@ def against(report: Report, here: Facts, other: Host, options: checkup.Options, 
         there.update(done.facts)
     found: list[Finding] = []
     for rule_id in sorted({subject.rule for subject in SUBJECTS}):
-        if rule_id not in base:
+        if rule_id not in base or not options.take(base[rule_id]):
             continue
         spec = checkup.Spec(base[rule_id], base.whole(rule_id), "", ())
-        if (options.only and not checkup.names(spec, options.only)) or checkup.names(spec, options.skip):
-            continue
         answer = judge(rule_id, here, there)
         found.append(checkup.finding_of(spec, answer._replace(args=answer.args | {"other": other.name})))
     findings = (*report.findings, *found)

@@ -46,18 +46,6 @@ def files(paths: Sequence[str]) -> Iterator[str | Problem]:
                     yield os.path.join(folder, name)
 
 
-def chosen(base: RuleBase, findings: Sequence[Finding], options: checkup.Options) -> tuple[Finding, ...]:
-    """The findings of the rules that --only and --skip leave."""
-    if not options.only and not options.skip:
-        return tuple(findings)
-    kept = []
-    for finding in findings:
-        spec = checkup.Spec(base[finding.id], {}, "", ())
-        if (not options.only or checkup.names(spec, options.only)) and not checkup.names(spec, options.skip):
-            kept.append(finding)
-    return tuple(kept)
-
-
 def judge_text(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -> list[Finding] | None:
     """The findings of a text that somebody gave, None if it describes no training run. The name of a paste tells
     nothing: what looks like JSON is read as such, else as YAML; settings that no library reads are taken for what they
@@ -140,4 +128,5 @@ def check(paths: Sequence[str], base: RuleBase, facts: Mapping[str, Fact | Unkno
     if sources:
         target = source.target_of(facts, options.mindspore)
         findings += source.judge(sources, target, base, options.cancelled)
-    return Read(tuple(plans), chosen(base, findings, options), tuple(inputs), tuple(problems), cut)
+    kept = tuple(finding for finding in findings if options.take(base[finding.id]))
+    return Read(tuple(plans), kept, tuple(inputs), tuple(problems), cut)

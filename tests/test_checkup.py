@@ -87,9 +87,9 @@ def test_one_rule_may_fail_at_several_places(base: Any) -> None:
 def test_words_select_groups_families_ids_and_globs(base: Any) -> None:
     spec = spec_of(base, "NPU507")
     for word in ("npu", "NPU", "NPU507", "npu507", "NPU5*", "device.*"):
-        assert names(spec, [word]), word
+        assert names(spec.rule, [word]), word
     for word in ("env", "HCCL", "NPU50", "hccl*", "NPU6*"):
-        assert not names(spec, [word]), word
+        assert not names(spec.rule, [word]), word
 
 
 # ------------------------------------------------------------------ diagnoses
