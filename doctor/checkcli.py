@@ -10,10 +10,11 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from doctor.i18n import LANGUAGES, tr
+from doctor.i18n import tr
 from doctor.interrupt import Interrupt
-from doctor.model import Fact, Report
+from doctor.model import Report
 from doctor.render.safe import printable
+from doctor.statusline import StatusLine
 
 if TYPE_CHECKING:
     from doctor.checkup import Checkup, Step
@@ -109,23 +110,17 @@ def live_host(args: argparse.Namespace) -> Host:
     return LiveHost(given=_given(args), python=args.python)
 
 
-class _Progress:
+class _Progress(StatusLine):
     """How many checks have answered, on a terminal's stderr, from the first second on."""
 
     def __init__(self, lang: str) -> None:
-        self.lang, self.began, self.shown = lang, time.monotonic(), False
+        super().__init__()
+        self.lang, self.began = lang, time.monotonic()
 
     def __call__(self, step: Step) -> None:
         if not sys.stderr.isatty() or time.monotonic() - self.began < 1.0:
             return
-        self.shown = True
-        sys.stderr.write("\r\x1b[K" + tr(self.lang, "check.progress", done=step.done, total=step.total))
-        sys.stderr.flush()
-
-    def close(self) -> None:
-        if self.shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        self.show(tr(self.lang, "check.progress", done=step.done, total=step.total))
 
 
 def check(args: argparse.Namespace) -> int:
@@ -172,18 +167,13 @@ def check(args: argparse.Namespace) -> int:
 def _add_files(run: Checkup, paths: list[str]) -> None:
     """Put what stands in files into the report of a host."""
     from doctor import engine, static
-    from doctor.plan import show
     from doctor.scan.inputs import Problem
 
     read = static.check(paths, run.base, run.facts, run.options)
     inputs = [*read.inputs, *(engine.problem_seen(problem) for problem in read.problems)]
     if read.cut:
         inputs.append(engine.problem_seen(Problem(paths[0], "too_many", "")))
-    run.inputs = tuple(inputs)
-    run.more = (*read.findings, *engine.input_findings(inputs, [], run.base))
-    tables = [{"file": plan.file, **{lang: show.memory_table(plan, lang) for lang in LANGUAGES}} for plan in read.plans]
-    if tables:
-        run.facts["plan.memory"] = Fact("plan.memory", tables)
+    engine.add_files(run, inputs, read.findings, read.plans)
 
 
 def _with_fixes(report: Report, args: argparse.Namespace) -> Report:

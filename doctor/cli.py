@@ -15,6 +15,8 @@ from doctor.i18n import LANGUAGES, default_language, tr
 if TYPE_CHECKING:
     import argparse
 
+    from doctor.statusline import StatusLine
+
 USAGE, OWN_FAILURE, INTERRUPTED = 2, 3, 130
 
 
@@ -189,24 +191,25 @@ class _Progress:
     """One line on a terminal's stderr, from the first second on, at most five times a second."""
 
     def __init__(self, lang: str) -> None:
-        self.lang, self.began, self.last, self.shown = lang, time.monotonic(), 0.0, False
+        self.lang, self.began, self.last = lang, time.monotonic(), 0.0
+        self.line: StatusLine | None = None
 
     def __call__(self, done: int, total: int, name: str) -> None:
         now = time.monotonic()
         if now - self.began < 1.0 or now - self.last < 0.2:
             return
         from doctor.render.text import size_text
+        from doctor.statusline import StatusLine
 
-        self.last, self.shown = now, True
+        self.last = now
         share = f"{done * 100 // total} %" if total else size_text(done)
         text = tr(self.lang, "progress", percent=share, rate=size_text(done / (now - self.began)))
-        sys.stderr.write(f"\r\x1b[K{text}")
-        sys.stderr.flush()
+        self.line = self.line or StatusLine()
+        self.line.show(text)
 
     def close(self) -> None:
-        if self.shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        if self.line:
+            self.line.close()
 
 
 def _diagnose(args: argparse.Namespace) -> int:

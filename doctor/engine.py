@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from doctor import ranking
 from doctor.i18n import LANGUAGES, tr
@@ -15,6 +15,10 @@ from doctor.scan.inputs import problem as problem_of
 from doctor.scan.read import SMALL, STATES, Piece, Read, read_path, read_source
 from doctor.scan.scanner import Matcher, Scanned
 from doctor.scan.series import ROWS, ROWS_LEAST
+
+if TYPE_CHECKING:
+    from doctor.checkup import Checkup
+    from doctor.plan.schema import Plan
 
 PARALLEL_FROM = 48 << 20
 """Bytes from which a second process pays for its start."""
@@ -320,6 +324,21 @@ def input_findings(seen: Sequence[InputSeen], scans: Sequence[Scanned], base: Ru
         found.append(Finding("RULES", Verdict.CRASH, {}, (Evidence(problem.file, problem.line, problem.text),),
                              severity="warning", confidence="certain", title=title))  # fmt: skip
     return found
+
+
+def add_files(
+    run: "Checkup", inputs: Sequence[InputSeen], findings: Sequence[Finding], plans: "Sequence[Plan]"
+) -> None:
+    """Put what stands in files into the report of a checkup: the findings, those about the files themselves, and the
+    memory that each plan takes."""
+    from doctor.model import Fact
+    from doctor.plan import show
+
+    run.inputs = tuple(inputs)
+    run.more = (*findings, *input_findings(inputs, [], run.base))
+    tables = [{"file": plan.file, **{lang: show.memory_table(plan, lang) for lang in LANGUAGES}} for plan in plans]
+    if tables:
+        run.facts["plan.memory"] = Fact("plan.memory", tables)
 
 
 def _partial_text(interrupted: bool, deadline: float, scans: Sequence[tuple[int, Scanned]]) -> Text:

@@ -12,6 +12,7 @@ from doctor.interrupt import Interrupt
 from doctor.render.safe import printable
 from doctor.smoke.faults import NAMES
 from doctor.smoke.settings import CHOICES, COMPARED, RANGES, Settings, SettingsError
+from doctor.statusline import StatusLine
 
 USAGE = 2
 
@@ -83,11 +84,12 @@ def given(args: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value not in (None, "")}
 
 
-class _Live:
+class _Live(StatusLine):
     """Stage and loss on a terminal's stderr, in one line."""
 
     def __init__(self, lang: str) -> None:
-        self.lang, self.shown, self.last = lang, False, 0.0
+        super().__init__()
+        self.lang, self.last = lang, 0.0
 
     def __call__(self, row: dict[str, Any]) -> None:
         now = time.monotonic()
@@ -97,14 +99,8 @@ class _Live:
         if row["event"] == "step":
             loss = row["loss"]
             text = tr(self.lang, "smoke.step", step=row["n"], loss=f"{loss:.4g}" if isinstance(loss, float) else loss)
-        self.shown, self.last = True, now
-        sys.stderr.write("\r\x1b[K" + printable(text))
-        sys.stderr.flush()
-
-    def close(self) -> None:
-        if self.shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        self.last = now
+        self.show(printable(text))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -28,6 +28,8 @@ class Read(NamedTuple):
     inputs: tuple[InputSeen, ...]
     problems: tuple[Problem, ...]
     cut: bool = False
+    of_plans: tuple[tuple[Finding, ...], ...] = ()
+    """the findings of each plan, in the order of ``plans``"""
 
 
 def files(paths: Sequence[str]) -> Iterator[str | Problem]:
@@ -95,7 +97,7 @@ def check(paths: Sequence[str], base: RuleBase, facts: Mapping[str, Fact | Unkno
 
     known = facts_of(facts)
     plans: list[Plan] = []
-    findings: list[Finding] = []
+    of_plans: list[tuple[Finding, ...]] = []
     inputs: list[InputSeen] = []
     problems: list[Problem] = []
     sources: list[tuple[str, source.Module | source.Problem]] = []
@@ -118,15 +120,20 @@ def check(paths: Sequence[str], base: RuleBase, facts: Mapping[str, Fact | Unkno
         kinds: tuple[str, ...] = ()
         if plan is not None:
             plans.append(plan)
-            findings += _titled(base, judge(plan, base, known))
+            of_plans.append(_taken(base, options, _titled(base, judge(plan, base, known))))
             kinds = ("config",)
         if path.endswith(".py"):
             sources.append((path, source.read(path)))
             kinds = ("python", *kinds)
         if kinds:
             inputs.append(InputSeen(path, kinds, size, 0))
+    findings = [finding for one in of_plans for finding in one]
     if sources:
         target = source.target_of(facts, options.mindspore)
-        findings += source.judge(sources, target, base, options.cancelled)
-    kept = tuple(finding for finding in findings if options.take(base[finding.id]))
-    return Read(tuple(plans), kept, tuple(inputs), tuple(problems), cut)
+        findings += _taken(base, options, source.judge(sources, target, base, options.cancelled))
+    return Read(tuple(plans), tuple(findings), tuple(inputs), tuple(problems), cut, tuple(of_plans))
+
+
+def _taken(base: RuleBase, options: checkup.Options, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The findings of the rules that --only and --skip leave."""
+    return tuple(finding for finding in findings if options.take(base[finding.id]))

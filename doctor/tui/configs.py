@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from doctor import checkup, engine, static
-from doctor.i18n import LANGUAGES
-from doctor.model import Fact, Finding, InputSeen, Report, Text, Verdict
+from doctor.model import Finding, InputSeen, Report, Text, Verdict
 from doctor.patch import diff, propose
 from doctor.patch.plan import Patch
 from doctor.patch.propose import Decision, Options, Proposal
-from doctor.plan.judge import judge
 from doctor.plan.schema import Plan
 from doctor.rulebase import RuleBase
 from doctor.scan.inputs import Problem
@@ -114,7 +112,7 @@ def _sources(paths: Sequence[str], base: RuleBase, options: checkup.Options) -> 
     """Python sources, each with the findings of its own lines; what is said of all of them stands with the first."""
     before = {path: stamp(path) for path in paths}
     read = static.check(paths, base, {}, options)
-    plans = {plan.file: plan for plan in read.plans}
+    plans = {plan.file: (plan, findings) for plan, findings in zip(read.plans, read.of_plans, strict=True)}
     found: dict[str, list[Finding]] = {path: [] for path in paths}
     for finding in read.findings:
         if finding.id in base and base[finding.id].kind == "code":
@@ -123,8 +121,7 @@ def _sources(paths: Sequence[str], base: RuleBase, options: checkup.Options) -> 
     inputs = {one.name: one for one in read.inputs}
     for path in paths:
         if path in inputs:
-            plan = plans.get(path)
-            more = tuple(judge(plan, base)) if plan is not None else ()
+            plan, more = plans.get(path, (None, ()))
             yield Seen(path, before[path], plan, (*more, *found[path]), (inputs[path],))
     for problem in read.problems:
         yield unread(problem)
@@ -189,17 +186,13 @@ def passing(taken: Taken) -> Callable[[Patch], bool | None]:
 def report(seen: Sequence[Seen], base: RuleBase) -> Report:
     """What was found, as ``doctor check PATH --only model`` says it."""
     from doctor.hosts.base import MemoryHost
-    from doctor.plan import show
 
     run = checkup.Checkup(MemoryHost({}), checkup.Options(only=("model",)), base)
     run.specs = []
-    run.inputs = tuple(one for file in seen for one in file.inputs)
-    run.more = tuple(f for file in seen for f in file.findings) + tuple(engine.input_findings(run.inputs, [], base))
-    tables = [
-        {"file": file.plan.file, **{lang: show.memory_table(file.plan, lang) for lang in LANGUAGES}}
-        for file in seen
-        if file.plan is not None
-    ]
-    if tables:
-        run.facts["plan.memory"] = Fact("plan.memory", tables)
+    engine.add_files(
+        run,
+        [one for file in seen for one in file.inputs],
+        [finding for file in seen for finding in file.findings],
+        [file.plan for file in seen if file.plan is not None],
+    )
     return run.report()

@@ -306,7 +306,7 @@ async def test_fixes_are_taken_compared_written_and_put_back(place):
         assert "written" in seen and "CFG901 PAR901" in seen and "parallel_config.model_parallel: 3 → 2" in seen
         await press(pilot, "u", "right", "enter")
         assert path.read_text() == BROKEN
-        assert "undone" in text_of(the)
+        assert await shows(pilot, "undone")
         await press(pilot, "u")
         assert any("was put back already" in text for text in notices(the))
         await press(pilot, "1")
