@@ -317,6 +317,8 @@ class Report(NamedTuple):
     tool: dict[str, Any] = {}
     unexplained: int = 0
     """lines that look like a failure and that no rule knows"""
+    run: dict[str, Any] = {}
+    """the ranks of the run, each with its clock, state and lane, and the decisive minutes; empty of a single source"""
 
 
 def worst(severities: list[str]) -> str | None:

@@ -29,13 +29,17 @@ from doctor.tui.screens.checks import ChecksScreen
 from doctor.tui.screens.help import HelpScreen
 from doctor.tui.screens.home import HomeScreen
 from doctor.tui.screens.machine import MachineScreen, live_host
-from doctor.tui.screens.model import TABS, ModelScreen
+from doctor.tui.screens.model import ModelScreen
 from doctor.tui.screens.open import OpenScreen
 from doctor.tui.screens.result import ResultScreen
 from doctor.tui.screens.smoke import SmokeScreen
 
 PASTE = "<paste>"
 """The name the engine gives to pasted text."""
+
+
+SCREENS = (ResultScreen, MachineScreen, ModelScreen, SmokeScreen, ChecksScreen)
+"""Those that the help tells of, besides the one below it."""
 
 
 class Job:
@@ -253,7 +257,7 @@ class DoctorApp(App[None]):
     def action_help(self) -> None:
         """The keys."""
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen())
+            self.push_screen(HelpScreen([s.KEY_SECTION for s in SCREENS]))
 
     def action_language(self) -> None:
         """The next language, everywhere at once."""
@@ -273,27 +277,7 @@ class DoctorApp(App[None]):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Every action there is, in the language of the moment."""
-        here: list[tuple[str, Any]] = []
-        if isinstance(screen, ResultScreen):
-            here = [("copy", screen.action_copy), ("save", screen.action_save), ("search", screen.action_search),
-                    ("zoom", screen.action_zoom), ("back", screen.action_back)]  # fmt: skip
-        elif isinstance(screen, MachineScreen):
-            here = [("again", screen.action_again), ("shown", screen.action_shown), ("filter", screen.action_filter)]
-            here += [("copy", screen.action_copy), ("save", screen.action_save), ("back", screen.action_back)]
-        elif isinstance(screen, ModelScreen):
-            here = [(name, partial(screen.action_tab, name)) for name in TABS]
-            here += [("choose", screen.action_choose), ("again", screen.action_again), ("apply", screen.action_apply),
-                     ("undo", screen.action_undo), ("aliases", screen.action_aliases),
-                     ("unknown", screen.action_shown), ("next_file", screen.action_next_file),
-                     ("search", screen.action_search), ("zoom", screen.action_zoom), ("copy", screen.action_copy),
-                     ("save", screen.action_save), ("back", screen.action_back)]  # fmt: skip
-        elif isinstance(screen, SmokeScreen):
-            here = [("start", screen.action_start), ("copy", screen.action_copy), ("save", screen.action_save),
-                    ("back", screen.action_back)]  # fmt: skip
-        elif isinstance(screen, ChecksScreen):
-            here = [("filter", screen.action_filter), ("back", screen.action_back)]
-        elif self.job is not None:
-            here = [("cancel", self.cancel)]
+        here = screen.commands() if isinstance(screen, TranslatedScreen) else []
         everywhere: list[tuple[str, Any]] = [
             ("open", self.action_open), ("demo", self.action_demo), ("machine", self.action_machine),
             ("model", self.action_model), ("smoke", self.action_smoke),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.cells import cell_len, chop_cells
 from textual.binding import ActiveBinding
@@ -40,6 +41,16 @@ def wrap(text: str, columns: int) -> list[str]:
 
 class TranslatedScreen(Screen[ScreenResultType]):
     """A screen whose key labels are keys of the text tables; :meth:`retranslate` sets the rest."""
+
+    PALETTE: ClassVar[tuple[str, ...]] = ()
+    """Actions that the command palette offers here: ``copy`` is ``action_copy`` with the texts ``tui.key.copy`` and
+    ``tui.about.copy``."""
+    KEY_SECTION: ClassVar[tuple[str, tuple[tuple[str, str], ...]]] = ("", ())
+    """The heading of this screen in the help (a text key) and its rows: (keys, text key)."""
+
+    def commands(self) -> list[tuple[str, Callable[[], Any]]]:
+        """(name, what to call) of the actions that the palette offers here."""
+        return [(name, getattr(self, f"action_{name}")) for name in self.PALETTE]
 
     @property
     def doctor(self) -> DoctorApp:

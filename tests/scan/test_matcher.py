@@ -79,7 +79,7 @@ def test_the_three_engines_find_the_same(matchers, data):
     results = {name: scanned(m, data) for name, m in matchers.items()}
     first = next(iter(results.values()))
     for name, result in results.items():
-        assert result == first, name
+        assert repr(result) == repr(first), name
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -87,7 +87,8 @@ def test_the_three_engines_find_the_same(matchers, data):
 @given(data=LOG, sizes=st.lists(st.integers(1, 700), max_size=12))
 def test_the_size_of_the_chunks_does_not_change_the_findings(matchers, engine, data, sizes):
     need(engine)
-    assert scanned(matchers[engine], data, sizes) == scanned(matchers[engine], data)
+    # as text: a loss of NaN does not equal itself
+    assert repr(scanned(matchers[engine], data, sizes)) == repr(scanned(matchers[engine], data))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

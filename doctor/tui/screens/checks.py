@@ -66,6 +66,7 @@ class ChecksScreen(TranslatedScreen[None]):
         Binding("slash", "filter", "tui.key.filter"),
         Binding("escape", "back", "tui.key.back"),
     ]
+    PALETTE: ClassVar[tuple[str, ...]] = ("filter", "back")
 
     class Ready(Message):
         """The rules are loaded."""

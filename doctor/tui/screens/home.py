@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual import events, on
@@ -47,6 +48,9 @@ class HomeScreen(TranslatedScreen[None]):
         Binding("d", "demo", "tui.key.demo"),
         Binding("escape", "cancel", "tui.key.cancel"),
     ]
+
+    def commands(self) -> list[tuple[str, Callable[[], Any]]]:
+        return [("cancel", self.doctor.cancel)] if self.doctor.job is not None else []
 
     def compose(self) -> ComposeResult:
         with Vertical(id="home"):

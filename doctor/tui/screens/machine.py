@@ -68,6 +68,10 @@ class MachineScreen(TranslatedScreen[None]):
         Binding("e", "app.machine", "tui.key.machine", show=False),
         Binding("k", "app.checks", "tui.key.checks", show=False),
     ]
+    PALETTE: ClassVar[tuple[str, ...]] = ("again", "shown", "filter", "copy", "save", "back")
+    KEY_SECTION = ("help.machine", (
+        ("1  2", "key.tabs"), ("r", "key.again"), ("v", "key.shown"), ("/", "key.filter"),
+    ))  # fmt: skip
 
     class Told(Message):
         """Some checks have answered."""

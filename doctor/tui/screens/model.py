@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from rich.cells import cell_len
@@ -80,6 +81,17 @@ class ModelScreen(TranslatedScreen[None]):
         # where it stands it leaves no room for the keys of this screen
         Binding("e", "app.machine", "tui.key.machine", show=False),
     ]
+    PALETTE: ClassVar[tuple[str, ...]] = (
+        "choose", "again", "apply", "undo", "aliases", "next_file", "search", "zoom", "copy", "save", "back",
+    )  # fmt: skip
+    KEY_SECTION = ("help.model", (
+        ("1 … 5", "key.pages"), ("o", "key.choose"), ("f", "key.next_file"), ("v", "key.unknown"), ("/", "key.search"),
+        ("Space", "key.take"), ("x", "key.aliases"), ("a", "key.apply"), ("u", "key.undo"),
+    ))  # fmt: skip
+
+    def commands(self) -> list[tuple[str, Callable[[], Any]]]:
+        tabs = [(name, partial(self.action_tab, name)) for name in TABS]
+        return [*tabs, *super().commands(), ("unknown", self.action_shown)]
 
     class Told(Message):
         """Files were looked at."""

@@ -32,6 +32,10 @@ class ResultScreen(TranslatedScreen[None]):
         Binding("z", "zoom", "tui.key.zoom"),
         Binding("escape", "back", "tui.key.back"),
     ]
+    PALETTE: ClassVar[tuple[str, ...]] = ("copy", "save", "search", "zoom", "back")
+    KEY_SECTION = ("help.result", (
+        ("c", "key.copy"), ("s", "key.save"), ("z", "key.zoom"), ("Tab", "key.next_pane"), ("Enter", "key.enter"),
+    ))  # fmt: skip
 
     def __init__(self, report: Report, real_paths: dict[str, str]) -> None:
         super().__init__()

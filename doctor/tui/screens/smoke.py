@@ -53,6 +53,10 @@ class SmokeScreen(TranslatedScreen[None]):
         Binding("s", "save", "tui.key.save"),
         Binding("escape", "back", "tui.key.back"),
     ]
+    PALETTE: ClassVar[tuple[str, ...]] = ("start", "copy", "save", "back")
+    KEY_SECTION = ("help.smoke", (
+        ("r", "key.start"), ("i", "key.python"), ("Esc", "key.end"),
+    ))  # fmt: skip
 
     class Told(Message):
         """An event of the run."""
