@@ -60,6 +60,10 @@ class Anchors:
 class Stream(Protocol):
     """One pass over one source."""
 
+    losses: list[int]
+    """Ends of the hits of ``Anchors.loss``, which are by far the most in a log of a training: they are added here, in
+    order, and are not among the others. Whoever reads them takes them out."""
+
     def scan(self, chunk: bytes) -> list[Hit]:
         """Hits whose end lies in what was given so far, in order of end; offsets count from the stream's start."""
         ...
@@ -118,20 +122,26 @@ class HyperscanEngine:
             except Exception:  # noqa: S110 - without a cache the next start is slower, nothing else
                 pass
 
+        self._loss = anchors.loss
+
     def stream(self) -> Stream:
-        return _HyperscanStream(self._hs, self._db)
+        return _HyperscanStream(self._hs, self._db, self._loss)
 
 
 _closing = _thread.allocate_lock()
 
 
 class _HyperscanStream:
-    def __init__(self, hs: Any, db: Any) -> None:
+    def __init__(self, hs: Any, db: Any, loss: int) -> None:
         self._hits: list[Hit] = []
-        add = self._hits.append
+        self.losses: list[int] = []
+        add, add_loss = self._hits.append, self.losses.append
 
         def on_match(aid: int, start: int, end: int, flags: int, context: Any) -> None:
-            add((end, aid))
+            if aid == loss:
+                add_loss(end)
+            else:
+                add((end, aid))
 
         # kept as an attribute: the binding does not hold the callback, a collected one is a use after free
         self._on_match: Callable[..., None] = on_match
@@ -164,8 +174,9 @@ class _LineChunks:
 
     LIMIT = 1 << 20
 
-    def __init__(self, size: int, find: Callable[[bytes, int], list[Hit]]) -> None:
-        self._size, self._find = size, find
+    def __init__(self, size: int, find: Callable[[bytes, int], list[Hit]], loss: int) -> None:
+        self._size, self._hits_of, self._loss = size, find, loss
+        self.losses: list[int] = []
         self._kept = b""
         self._base = 0
 
@@ -187,6 +198,11 @@ class _LineChunks:
         self._kept = data[start:]
         self._base += start
         return hits
+
+    def _find(self, data: bytes, base: int) -> list[Hit]:
+        hits = self._hits_of(data, base)
+        self.losses += [end for end, aid in hits if aid == self._loss]
+        return [hit for hit in hits if hit[1] != self._loss]
 
     def close(self) -> list[Hit]:
         hits = self._find(self._kept, self._base) if self._kept else []
@@ -213,6 +229,7 @@ class Re2Engine:
         options.encoding = re2.Options.Encoding.LATIN1
         options.log_errors = False
         options.max_mem = 512 << 20
+        self._loss = anchors.loss
         self._set = re2.Set.SearchSet(options)
         self._find: list[Any] = []
         for pattern, kind in anchors.rows():
@@ -224,7 +241,7 @@ class Re2Engine:
         self._set.Compile()
 
     def stream(self) -> Stream:
-        return _LineChunks(1 << 16, self._chunk)
+        return _LineChunks(1 << 16, self._chunk, self._loss)
 
     def _chunk(self, data: bytes, base: int) -> list[Hit]:
         hits: list[Hit] = []
@@ -244,6 +261,7 @@ class PythonEngine:
     name = "python"
 
     def __init__(self, anchors: Anchors) -> None:
+        self._loss = anchors.loss
         self._rows: list[tuple[bytes | None, bool, Any]] = []
         for pattern, kind in anchors.rows():
             if kind == LITERAL:
@@ -254,7 +272,7 @@ class PythonEngine:
                 self._rows.append((None, False, re.compile(pattern, re.MULTILINE)))
 
     def stream(self) -> Stream:
-        return _LineChunks(1 << 16, self._chunk)
+        return _LineChunks(1 << 16, self._chunk, self._loss)
 
     def _chunk(self, data: bytes, base: int) -> list[Hit]:
         hits: list[Hit] = []
