@@ -17,6 +17,7 @@ from doctor.model import Seen
 from doctor.ranking import place_sources
 from doctor.rulebase import RuleBase
 from doctor.scan import memory, records
+from doctor.scan.lazy import load_numpy
 from doctor.scan.scanner import TEXT_MAX, Occurrence, Scanned
 from doctor.scan.series import MISSING, Track
 
@@ -68,6 +69,7 @@ def judge(base: RuleBase, scans: Sequence[Scanned], paths: Mapping[str, str]) ->
     if apart or not all(calm(place.track) for place in places):
         import warnings
 
+        load_numpy()
         import numpy as np
 
         # NaN and inf are what is looked for here
@@ -440,7 +442,7 @@ class _Column:
 def _sample(track: Track, column: _Column) -> list[list[Any]]:
     """[step, value] of the telling rows."""
     steps = track.columns.get("step")
-    if steps is None or min(steps) == max(steps):
+    if steps is None or all(step == steps[0] for step in steps):
         steps = track.columns.get("epoch")
     out: list[list[Any]] = []
     for row in column.telling():

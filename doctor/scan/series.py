@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from operator import sub
 from typing import Any, NamedTuple
 
-from doctor.scan.lazy import lazy_bytes
+from doctor.scan.lazy import lazy_bytes, load_numpy
 
 COLUMNS = ("step", "epoch", "loss", "lr", "grad_norm", "loss_scale", "overflow", "skipped", "nan_steps",
            "step_time", "throughput", "data_time")  # fmt: skip
@@ -467,6 +467,7 @@ class _Rows:
 
     def thin(self) -> None:
         """Keep every second row, and those that stick out of their neighbourhood."""
+        load_numpy()
         import numpy as np
 
         self.level()
