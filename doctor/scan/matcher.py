@@ -26,7 +26,7 @@ Hit = tuple[int, int]
 class Anchors:
     """Patterns to look for, numbered by anchor id: those of the rules, those of the scanner itself, the prose.
 
-    ``targets[aid]`` are the rules and clauses it stands for, ``special[aid]`` names one of the scanner's own. The
+    ``targets(aid)`` are the rules and clauses it stands for, ``special[aid]`` names one of the scanner's own. The
     patterns themselves are only needed to build an engine.
     """
 
@@ -42,14 +42,18 @@ class Anchors:
         """hits from here to the steps say that a value is odd, if a training line is there"""
         self.first_kept = self.first_prose - KEPT
         """hits from here on say that a line holds numbers, and nothing of failures"""
-        self.targets: list[list[int]] = [*base.anchor_targets, *([] for _ in SPECIALS), *base.prose_targets]
+        self._targets: list[int | list[int]] = [*base.anchor_targets, *([] for _ in SPECIALS), *base.prose_targets]
         self.special: dict[int, str] = {count + n: special.name for n, special in enumerate(SPECIALS)}
         # the ids of the prose come behind those of the scanner's own anchors
         self.info = frozenset(n if n < count else n + len(SPECIALS) for n in base.anchor_info)
         self.key = base.key
 
     def __len__(self) -> int:
-        return len(self.targets)
+        return len(self._targets)
+
+    def targets(self, aid: int) -> list[int]:
+        found = self._targets[aid]
+        return [found] if isinstance(found, int) else found
 
     def rows(self) -> list[tuple[bytes, int]]:
         """(pattern, kind) of every anchor but the prose."""

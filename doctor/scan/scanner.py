@@ -651,7 +651,7 @@ class Scanner:
         wanted: dict[int, list[int]] = {}
         specials: set[str] = set()
         for aid in anchors:
-            for target in matcher.anchors.targets[aid]:
+            for target in matcher.anchors.targets(aid):
                 wanted.setdefault(target >> CLAUSE_BITS, []).append(target & CLAUSE_MASK)
             name = matcher.anchors.special.get(aid, "")
             if name:
