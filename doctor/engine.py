@@ -92,6 +92,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     facts: dict[str, Any] = {}
     large: list[tuple[int, Source]] = []
     pieces: list[tuple[int, str, Piece]] = []
+    paths: dict[str, str] = {}
     understood: frozenset[str] = frozenset()
     order = 0
     interrupted = False
@@ -108,6 +109,8 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
                 problems.append(item)
                 continue
             order += 1
+            if item.path is not None:
+                paths[item.name] = item.path
             if item.path is not None and item.size is not None and item.size > SMALL:
                 large.append((order, item))
                 continue
@@ -139,7 +142,10 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     if any(scan.tracks or scan.memory for scan in judged):
         from doctor import training
 
-        judged, series, crashed = training.judge(base, judged, {s.name: s.path for _, s in large if s.path})
+        plan = _plan(pieces)
+        values = {name: value.value for name, value in plan.values.items()} if plan else {}
+        held = {_Paste.name: paste} if paste is not None else {}
+        judged, series, crashed = training.judge(base, judged, paths, held, values)
     findings, diagnoses = ranking.rank(base, judged, {k: v[0] for k, v in facts.items()})
     findings += tuple(
         Finding(
@@ -181,6 +187,16 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         sum(_unexplained(base, scan) for _, scan in scans) + suspicious,
     )
     return report._replace(verdict=verdict_of(report, understood))
+
+
+def _plan(pieces: Sequence[tuple[int, str, Piece]]) -> "Plan | None":
+    """The plan of the run, if one configuration was given with its logs."""
+    texts = [(name, piece.text) for _, name, piece in pieces if piece.kind == "config"]
+    if not texts:
+        return None
+    from doctor.plan import detect
+
+    return detect.only(texts)
 
 
 class _Paste:
