@@ -78,8 +78,8 @@ def test_the_part_that_does_not_hold_is_named(ready, log, text, state, detail):
 
 
 def test_a_block_fires_once_and_says_so_of_its_other_lines(ready):
-    prepared = ready(any=[{"literal": "zebra", "regex": "lost zebra"}], unit="message")
-    trial = ruletry.try_text(prepared, f"[ERROR] {HEAD} lost zebra\n  zebra again\n")
+    prepared = ready(any=[{"literal": "zebra-striped", "regex": "lost zebra-striped"}], unit="message")
+    trial = ruletry.try_text(prepared, f"[ERROR] {HEAD} lost zebra-striped\n  zebra-striped again\n")
     assert trial.verdict == "fires" and len(trial.hits) == 1 and states(trial) == ["same"]
 
 
