@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -774,12 +775,33 @@ def _index_row(rule: RuleS) -> list[Any]:
 def compile_folder(folder: str, *, full: bool = False) -> bytes:
     """The compiled form of a rules folder; see ``doctor.rulebase.RuleBase``. ``full``: with the whole linter."""
     rules, topics, problems = read_folder(folder, full=full)
-    from doctor.rulebase import as_rule, pack
-    from doctor.scan.anchors import CLAUSE_BITS, PROSE, anchor_table
-
     if full:
         problems += compile_codes(folder)[1]
     loaded = [(path, rule) for path, rule in rules if rule.status in ("preview", "stable")]
+    return compile_rules(
+        loaded, folder, topics, problems, {alias: rule.id for _, rule in rules for alias in rule.aliases}
+    )
+
+
+def compile_one(path: str, folder: str, topics: set[str]) -> tuple[bytes, list[Problem]]:
+    """The compiled form of one rule file alone, a draft too, and what is wrong with it. A file that cannot be used
+    gives a form without rules. ``folder``: the rules folder that it is compared with."""
+    try:
+        rule, node = read_rule(path)
+    except RuleError as error:
+        return compile_rules([], folder, {}), [Problem(path, error.line, error.text)]
+    problems = lint(path, rule, node, topics)
+    return compile_rules([(path, rule)] * (not problems), folder, {}), problems
+
+
+def compile_rules(
+    loaded: list[tuple[str, RuleS]], folder: str, topics: dict[str, dict[str, str]],
+    problems: Sequence[Problem] = (), aliases: dict[str, str] | None = None,
+) -> bytes:  # fmt: skip
+    """The compiled form of rules that were read and checked."""
+    from doctor.rulebase import as_rule, pack
+    from doctor.scan.anchors import CLAUSE_BITS, PROSE, anchor_table
+
     wholes = []
     for path, rule in loaded:
         whole = msgspec.to_builtins(rule, str_keys=True)
@@ -790,7 +812,7 @@ def compile_folder(folder: str, *, full: bool = False) -> bytes:
     header = {
         "problems": [list(p) for p in problems],
         "ids": [rule.id for _, rule in loaded],
-        "aliases": {alias: rule.id for _, rule in rules for alias in rule.aliases},
+        "aliases": aliases or {},
         "anchor_targets": [list(a.targets) for a in anchors if a.kind != PROSE],
         "prose_targets": [list(a.targets) for a in anchors if a.kind == PROSE],
         "series": [n for n, (_, rule) in enumerate(loaded) if rule.kind == "series"],
