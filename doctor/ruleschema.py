@@ -772,6 +772,11 @@ def _index_row(rule: RuleS) -> list[Any]:
     ]  # fmt: skip
 
 
+def _plain(targets: tuple[int, ...]) -> int | list[int]:
+    """Targets of an anchor as the header holds them: nearly all have one, and numbers load sooner than lists."""
+    return targets[0] if len(targets) == 1 else list(targets)
+
+
 def compile_folder(folder: str, *, full: bool = False) -> bytes:
     """The compiled form of a rules folder; see ``doctor.rulebase.RuleBase``. ``full``: with the whole linter."""
     rules, topics, problems = read_folder(folder, full=full)
@@ -813,8 +818,8 @@ def compile_rules(
         "problems": [list(p) for p in problems],
         "ids": [rule.id for _, rule in loaded],
         "aliases": aliases or {},
-        "anchor_targets": [list(a.targets) for a in anchors if a.kind != PROSE],
-        "prose_targets": [list(a.targets) for a in anchors if a.kind == PROSE],
+        "anchor_targets": [_plain(a.targets) for a in anchors if a.kind != PROSE],
+        "prose_targets": [_plain(a.targets) for a in anchors if a.kind == PROSE],
         "series": [n for n, (_, rule) in enumerate(loaded) if rule.kind == "series"],
         "anchor_info": [
             n for n, a in enumerate(anchors) if any(_takes_info(loaded[t >> CLAUSE_BITS][1]) for t in a.targets)

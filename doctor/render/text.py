@@ -7,7 +7,6 @@ file or pipe it is joined as it is, because importing rich costs more than a war
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TextIO
@@ -15,6 +14,7 @@ from typing import TextIO
 from doctor.i18n import pick, texts, tr
 from doctor.model import Diagnosis, Evidence, Finding, Report
 from doctor.render.safe import redact, safe, width
+from doctor.scan.lazy import lazy
 
 Span = tuple[str, str]
 Line = list[Span]
@@ -131,7 +131,7 @@ def _pieces(text: str) -> Iterable[str]:
         yield word
 
 
-_STEP = re.compile(r"(?:^|(?<=[。；：？])|(?<=[。；：？:;.?!] ))([1-9])\) ")
+_STEP = lazy(r"(?:^|(?<=[。；：？])|(?<=[。；：？:;.?!] ))([1-9])\) ")
 
 
 def steps(text: str) -> list[str]:

@@ -278,13 +278,12 @@ class Scanner:
         self._stream = matcher.engine.stream()
         self._collector = Collector(name, exact=exact, limit=matcher.rows)
         anchors = matcher.anchors
-        self._loss, self._first_step = anchors.loss, anchors.first_step
-        self._first_odd, self._first_kept = anchors.first_odd, anchors.first_kept
+        self._first_step, self._first_odd, self._first_kept = anchors.first_step, anchors.first_odd, anchors.first_kept
         self._memory_hits: list[int] = []
         self._memory: list[tuple[int, str]] = []
         self._memory_at = -1  # the line last taken for its numbers of memory
         # offsets behind hits of training lines: of losses, of other values, and of values that are odd
-        self._step_hits: tuple[list[int], list[int], list[int]] = ([], [], [])
+        self._step_hits: tuple[list[int], list[int], list[int]] = (self._stream.losses, [], [])
         self._parts: list[tuple[bytes, int, int]] = []  # chunks whose training lines are still to be read
         self._window = Window()
         self._waiting: list[tuple[int, int]] = []  # hits not judged yet
@@ -366,11 +365,11 @@ class Scanner:
             self._waiting += hits
         # what lies a chunk behind has its following lines at hand
         limit = self._seen - CHUNK
-        self._collect(limit)
         if self._waiting and self._waiting[0][0] <= limit:
             self._judge(limit)
         elif self._steps < self._steps_wanted:
             self._count_steps(limit)
+        self._collect(limit)
 
     def _collect(self, limit: int) -> None:
         """Read the training lines of the chunks that end at or before ``limit``: an engine may report late."""
@@ -384,19 +383,13 @@ class Scanner:
 
     def _sorted_out(self, hits: list[Hit]) -> list[Hit]:
         """The hits that speak of failures; those of lines with numbers are put aside."""
-        loss = self._loss
-        losses, others, odd = self._step_hits
-        found = [end for end, aid in hits if aid == loss]
-        losses += found
-        if len(found) == len(hits):
-            return []
         first = self._first_kept
         rest = [hit for hit in hits if hit[1] < first]
-        if len(found) + len(rest) < len(hits):
+        if len(rest) < len(hits):
+            _, others, odd = self._step_hits
             for end, aid in hits:
                 if aid >= self._first_step:
-                    if aid != loss:
-                        others.append(end)
+                    others.append(end)
                 elif aid >= self._first_odd:
                     odd.append(end)
                 elif aid >= first:
@@ -419,11 +412,11 @@ class Scanner:
         """The end of the source (or of the patience): judge what waits and give the result."""
         self._flush()
         self._waiting += self._sorted_out(self._stream.close())
-        self._collect(self._seen)
         if self._prose_hits:
             self._waiting = sorted(self._waiting + self._prose_hits)
         self._judge(self._seen + 1, final=True)
         self._count_steps(self._seen)
+        self._collect(self._seen)
         self._find_last_step()
         occurrences: list[Occurrence] = []
         for rule, first in self._first.items():
@@ -564,11 +557,11 @@ class Scanner:
         at = max(self._steps_at, window.base)
         if at > self._steps_until:
             self._steps_wanted = self._steps
-        while self._steps < self._steps_wanted and at < upto:
-            found = window.find(b"oss", at, upto)
-            if found < 0:
+        while self._steps < self._steps_wanted:
+            found = self._step_behind(at)
+            if not at < found <= upto:
                 break
-            start, stop = window.line_start(found), window.line_end(found)
+            start, stop = window.line_start(found - 1), window.line_end(found - 1)
             if stop > upto and stop - start < CHUNK:
                 # the rest of the line is still to come
                 self._steps_at = start
@@ -577,6 +570,11 @@ class Scanner:
                 self._steps += 1
             at = stop
         self._steps_at = max(self._steps_at, upto)
+
+    def _step_behind(self, at: int) -> int:
+        """The first hit of a training line behind an offset, 0 if none is known yet."""
+        ends = [hits[n] for hits in self._step_hits[:2] if (n := bisect_right(hits, at)) < len(hits)]
+        return min(ends, default=0)
 
     def _find_last_step(self) -> None:
         """Line and time of the last training step, if it stands near the end of the source."""
@@ -653,7 +651,7 @@ class Scanner:
         wanted: dict[int, list[int]] = {}
         specials: set[str] = set()
         for aid in anchors:
-            for target in matcher.anchors.targets[aid]:
+            for target in matcher.anchors.targets(aid):
                 wanted.setdefault(target >> CLAUSE_BITS, []).append(target & CLAUSE_MASK)
             name = matcher.anchors.special.get(aid, "")
             if name:
