@@ -271,13 +271,14 @@ def with_fixes(report: Report, found: Sequence[Found], options: Options, base: R
     every = of_found(found, options, base)
     out = []
     for diagnosis in report.diagnoses:
-        own = {one.fix.id: one for one in every if one.finding.id == diagnosis.rule}
         fixes = []
         for fix in diagnosis.fixes:
-            one = own.get(fix.id)
-            edits = [e for p in every if p.fix.id == fix.id for e in _shown(p, options)]
-            choices = one.fix.choices if one is not None else fix.choices
-            fixes.append(fix._replace(edits=tuple(edits), choices=choices))
+            own = [one for one in every if one.fix.id == fix.id and one.finding.id == diagnosis.rule]
+            edits = tuple(edit for one in own for edit in _shown(one, options))
+            worst = next((one.fix.applicability for one in own if one.fix.applicability != "safe"), "safe")
+            choices = own[-1].fix.choices if own else fix.choices
+            applicability = worst if own else fix.applicability
+            fixes.append(fix._replace(edits=edits, choices=choices, applicability=applicability))
         out.append(diagnosis._replace(fixes=tuple(fixes)))
     return report._replace(diagnoses=tuple(out))
 

@@ -135,7 +135,8 @@ def test_keys_of_set_context_become_calls_and_the_rest_stays(tmp_path):
 def test_fixes_of_several_lines_make_one_patch(tmp_path):
     text = ("from mindspore import nn, ops\n\nclass A(nn.Cell):\n    def __init__(self):\n        "
             "super().__init__()\n        self.layers = [nn.LayerNorm(8, eps=1e-6), nn.Dense(8, 8, bias=False)]\n"
-            "        self.act = math.pi\n    def forward(self, x):\n        return ops.softmax(x, dim=-1)\n")  # fmt: skip
+            "        self.act = math.pi\n    def forward(self, x):\n"
+            "        return ops.softmax(x, dim=-1)\n")  # fmt: skip
     path = write(tmp_path / "m.py", text)
     options = Options(unsafe=True)
     patch, decisions = propose.decide(propose.gather([path], options, None, BASE), options)
