@@ -446,6 +446,9 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
     for n, fix in enumerate(rule.fix if rule.match.when is not None else ()):
         for trouble in lint_fix(fix):
             say(f"$.fix[{n}]", trouble)
+    for n, fix in enumerate(rule.fix):
+        if fix.rewrite and (rule.match.code is None or (full and not _rewrites(fix.rewrite))):
+            say(f"$.fix[{n}].rewrite", f"{fix.rewrite!r} is none of doctor.patch.rewrites, which code rules name")
     with_examples = (rule.match.log, rule.match.when, rule.match.smoke, rule.match.code, rule.match.series)
     if any(match is not None for match in with_examples) or judged_check:
         if not rule.tests.hit:
@@ -553,6 +556,13 @@ def _lint_code(path: str, rule: RuleS, code: CodeS, node: yaml.Node | None, *, f
                     if word not in CODE_ARGS:
                         say(f"$.{field}.{lang}", f"{{{word}}} is filled by nothing in a code rule")
     return found
+
+
+def _rewrites(name: str) -> bool:
+    """Whether a rewrite has that name."""
+    import importlib
+
+    return name in importlib.import_module("doctor.patch.rewrites").REWRITES
 
 
 def _callable(call: str) -> bool:
