@@ -15,11 +15,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from doctor.model import Seen
-from doctor.ranking import place_sources
 from doctor.rulebase import RuleBase
+from doctor.run.places import place_sources
 from doctor.scan import memory, records
-from doctor.scan.read import SMALL
 from doctor.scan.lazy import load_numpy
+from doctor.scan.read import SMALL
 from doctor.scan.scanner import TEXT_MAX, Occurrence, Scanned
 from doctor.scan.series import MISSING, Track
 

@@ -17,6 +17,8 @@ from doctor.scan.lazy import lazy, lazy_bytes
 from doctor.scan.matcher import Anchors, Engine, Hit, Prose, engine_for
 from doctor.scan.memory import LINES as MEMORY_LINES
 from doctor.scan.series import ROWS, Collector, Track
+from doctor.scan.told import REACH as TOLD_REACH
+from doctor.scan.told import Told, told
 from doctor.scan.window import Window, newlines
 
 CHUNK = 256 << 10
@@ -33,6 +35,8 @@ BLOCK_LINES = 200
 BLOCK_BYTES = 24 << 10
 HEAD_BYTES = 400
 CONTEXT = 2
+NEAR_LINES, NEAR_BYTES = 80, 12 << 10
+"""Lines and bytes around a line in which a time is looked for."""
 TEXT_MAX = 600
 ERRORS_KEPT = 60
 MEMO = 4096
@@ -55,6 +59,8 @@ class Occurrence(NamedTuple):
     steps: int
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    about: float | None = None
+    """the time of a neighbouring record, for a line without one of its own: a traceback has none"""
 
 
 class Scanned(NamedTuple):
@@ -82,6 +88,8 @@ class Scanned(NamedTuple):
     """the values of the training lines"""
     memory: tuple[tuple[int, str], ...] = ()
     """(number, text) of lines with numbers of memory"""
+    told: Told = Told()
+    """what it says of the run and of its place in it"""
 
 
 ENOUGH_STEPS = 4
@@ -463,7 +471,14 @@ class Scanner:
             cancelled,
             self._collector.finish(self.name),
             tuple(self._memory),
+            self._told(),
         )
+
+    def _told(self) -> Told:
+        """What the beginning and the end say of the run."""
+        whole = self._seen <= len(self._head)
+        end = self._head if whole else self._window.slice(max(self._window.base, self._seen - TOLD_REACH), self._seen)
+        return told(self._head, end, whole=whole)
 
     # ---------------------------------------------------------------- judging
 
@@ -786,7 +801,25 @@ class Scanner:
         if head and head.pid is not None:
             self._pids[head.pid] = None
         steps = self._steps_before(line.start)
-        return _occurrence(rule, self._line_of(line.start), steps, line, args, tuple(before), tuple(behind))
+        made = _occurrence(rule, self._line_of(line.start), steps, line, args, tuple(before), tuple(behind))
+        if made.seconds is None and after >= 0:
+            return made._replace(about=self._time_near(line))
+        return made
+
+    def _time_near(self, line: _Line) -> float | None:
+        """The time of the record that follows a line, else of the one before it: what ends a process is printed when
+        it ends, which may be long after the record before it."""
+        window = self._window
+        at = line.stop + 1
+        for raw in window.slice(at, min(window.end, at + NEAR_BYTES)).split(b"\n")[:NEAR_LINES]:
+            seconds = _seconds_in(records.read_line(raw).text)
+            if seconds is not None:
+                return seconds
+        for n, (_, text) in enumerate(self._lines_back(line.start)):
+            seconds = _seconds_in(text)
+            if seconds is not None or n >= NEAR_LINES:
+                return seconds
+        return None
 
     def _keep(self, rule: str, line: _Line, args: dict[str, str], after: int) -> None:
         self._counts[rule] = self._counts.get(rule, 0) + 1
@@ -953,6 +986,12 @@ def _split(hits: list[int], limit: int) -> list[int]:
     found = hits[:count]
     del hits[:count]
     return found
+
+
+def _seconds_in(text: str) -> float | None:
+    """The time that a record's head or a CANN header gives."""
+    head = records.head_of(text)
+    return head.seconds if head is not None and head.seconds is not None else records.cann_seconds(text)
 
 
 def _far(text: str, head: records.Head | None, seconds: int) -> bool:
