@@ -60,6 +60,10 @@ class Stream(Protocol):
         """Hits whose end lies in what was given so far, in order of end; offsets count from the stream's start."""
         ...
 
+    def drain(self) -> list[Hit]:
+        """Hits in the whole lines given so far that ``scan`` has not told yet; the stream goes on."""
+        ...
+
     def close(self) -> list[Hit]:
         """Hits that only the end of the source settles."""
         ...
@@ -143,6 +147,9 @@ class _HyperscanStream:
         self._hits.clear()
         return found
 
+    def drain(self) -> list[Hit]:
+        return []  # what ends in the data is told at once
+
     def close(self) -> list[Hit]:
         if self._open:
             self._open = False
@@ -182,6 +189,13 @@ class _LineChunks:
             start = len(data)
         self._kept = data[start:]
         self._base += start
+        return hits
+
+    def drain(self) -> list[Hit]:
+        end = self._kept.rfind(b"\n") + 1
+        hits = self._find(self._kept[:end], self._base) if end else []
+        self._kept = self._kept[end:]
+        self._base += end
         return hits
 
     def close(self) -> list[Hit]:

@@ -37,6 +37,8 @@ BATCH = 2048
 DENSE = 1 << 14
 """Rows of a track that are all read; then one of 4 lines, of three times as many one of 16, and besides every line in
 which the loss is 10 % off the one before or that holds nan, inf or True."""
+MARK = 1 << 16
+"""Bytes between two places whose line number is remembered, at least."""
 TEXTS = 1 << 20
 """Bytes of lines kept word for word."""
 
@@ -543,7 +545,7 @@ class Collector:
         plain = b"\r" not in chunk and not self._ranked
         exact = self.exact
         counted, lines = 0, before
-        if not exact:
+        if not exact and (not self._marks or base - self._marks[-2] >= MARK):
             self._marks.extend((base, before))
         layout: _Layout | None = None
         rows = self._rows_now
@@ -686,20 +688,25 @@ class Collector:
         if self._wanted:
             self._line(self._carry, self._carried_at)
             self._wanted = False
+        return self.so_far(name)
+
+    def so_far(self, name: str, *, texts: bool = True) -> tuple[Track, ...]:
+        """The tracks up to the last whole line, with or without its texts. They share their columns with the collector:
+        use them before the next chunk is taken."""
         out = []
         for rows in self.tracks.values():
             rows.flush()
             rows.level()
             if not rows.lines:
                 continue
-            texts = (
+            words = (
                 {n: rows.texts[w].decode("utf-8", "replace") for n, w in enumerate(rows.lines) if w in rows.texts}
-                if rows.texts
+                if texts and rows.texts
                 else {}
             )
             out.append(
                 Track(name, rows.rank, rows.kind, "inferred" if rows.inferred else "named", rows.columns, rows.lines,
-                      self._marks, rows.units, rows.total, rows.every, self._unread + rows.bad, texts)
+                      self._marks, rows.units, rows.total, rows.every, self._unread + rows.bad, words)
             )  # fmt: skip
         return tuple(out)
 
