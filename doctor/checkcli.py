@@ -210,14 +210,12 @@ def _fix_env(args: argparse.Namespace, report: Report) -> bool:
 
 
 def _show(args: argparse.Namespace, report: Report) -> bool:
-    from doctor.cli import write_result
-    from doctor.render import text
+    from doctor.cli import write_document, write_result
 
-    if args.format == "json":
-        from doctor.render.json import render
-
-        return write_result(args, render(report, indent=2 if sys.stdout.isatty() else None) + "\n")
-    from doctor.render import checks
+    written = write_document(args, report)
+    if written is not None:
+        return written
+    from doctor.render import checks, text
 
     if args.output:
         return write_result(args, text.plain(checks.layout(report, args.lang, every=args.all)))

@@ -15,9 +15,11 @@ from doctor.i18n import LANGUAGES, default_language, tr
 if TYPE_CHECKING:
     import argparse
 
+    from doctor.model import Report
     from doctor.statusline import StatusLine
 
 USAGE, OWN_FAILURE, INTERRUPTED = 2, 3, 130
+FORMATS = ("text", "json", "html")
 
 
 def _common(parser: argparse.ArgumentParser, *, fail_on: bool = True) -> None:
@@ -27,7 +29,7 @@ def _common(parser: argparse.ArgumentParser, *, fail_on: bool = True) -> None:
     parser.add_argument("--no-color", action="store_true", default=argparse.SUPPRESS, help="no colours")
     parser.add_argument("--rules", metavar="DIR", help="another rules folder")
     if fail_on:
-        parser.add_argument("--format", choices=("text", "json"), default="text")
+        parser.add_argument("--format", choices=FORMATS, default="text")
         parser.add_argument("--output", metavar="FILE", help="write the result there instead of stdout")
         parser.add_argument("--fail-on", choices=("error", "warning", "advice"), default="error",
                             help="exit with 1 from this severity on (default: error)")  # fmt: skip
@@ -191,6 +193,19 @@ def write_result(args: argparse.Namespace, text: str) -> bool:
     return True
 
 
+def write_document(args: argparse.Namespace, report: Report) -> bool | None:
+    """Write a report as --format says; None for text, which every command lays out in its own way."""
+    if args.format == "json":
+        from doctor.render.json import render
+
+        return write_result(args, render(report, indent=2 if sys.stdout.isatty() else None) + "\n")
+    if args.format == "html":
+        from doctor.render.html import page
+
+        return write_result(args, page(report, args.lang))
+    return None
+
+
 class _Progress:
     """One line on a terminal's stderr, from the first second on, at most five times a second."""
 
@@ -278,18 +293,18 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
         from doctor.training import table
 
         ok = write_result(args, table(scans))
-    elif args.format == "json":
-        from doctor.render.json import render
-
-        ok = write_result(args, render(report, indent=2 if sys.stdout.isatty() else None) + "\n")
     else:
-        from doctor.render import text
-
-        if args.output:
-            ok = write_result(args, text.plain(text.layout(report, args.lang, every=args.all)))
+        written = write_document(args, report)
+        if written is not None:
+            ok = written
         else:
-            text.emit(report, args.lang, every=args.all, no_color=args.no_color)
-            ok = True
+            from doctor.render import text
+
+            if args.output:
+                ok = write_result(args, text.plain(text.layout(report, args.lang, every=args.all)))
+            else:
+                text.emit(report, args.lang, every=args.all, no_color=args.no_color)
+                ok = True
     code = engine.exit_code(report, args.fail_on)
     return code if ok else max(code, USAGE)
 

@@ -98,8 +98,8 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     scans: list[tuple[int, Scanned]] = []
     facts: dict[str, Any] = {}
     large: list[tuple[int, Source]] = []
-    paths: dict[str, str] = {}
     pieces: list[tuple[int, str, Piece]] = []
+    paths: dict[str, str] = {}
     understood: frozenset[str] = frozenset()
     order = 0
     interrupted = False
@@ -116,11 +116,12 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
                 problems.append(item)
                 continue
             order += 1
+            if item.path is not None:
+                paths[item.name] = item.path
             known = options.known(item)
             if known is not None:
                 pieces += [(order, known.scan.name, piece) for piece in known.pieces]
                 suspicious += bool(known.suspicious)
-                paths[known.scan.name] = item.path or ""
                 _note(order, known, scans, seen, facts)
                 continue
             if item.path is not None and item.size is not None and item.size > SMALL:
@@ -154,8 +155,10 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     if any(scan.tracks or scan.memory for scan in judged):
         from doctor import training
 
-        paths.update({s.name: s.path for _, s in large if s.path})
-        judged, series, crashed = training.judge(base, judged, paths)
+        plan = _plan(pieces)
+        values = {name: value.value for name, value in plan.values.items()} if plan else {}
+        held = {_Paste.name: paste} if paste is not None else {}
+        judged, series, crashed = training.judge(base, judged, paths, held, values)
     findings, diagnoses = ranking.rank(base, judged, {k: v[0] for k, v in facts.items()})
     findings += tuple(
         Finding(
@@ -197,6 +200,16 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         sum(_unexplained(base, scan) for _, scan in scans) + suspicious,
     )
     return report._replace(verdict=verdict_of(report, understood))
+
+
+def _plan(pieces: Sequence[tuple[int, str, Piece]]) -> "Plan | None":
+    """The plan of the run, if one configuration was given with its logs."""
+    texts = [(name, piece.text) for _, name, piece in pieces if piece.kind == "config"]
+    if not texts:
+        return None
+    from doctor.plan import detect
+
+    return detect.only(texts)
 
 
 class _Paste:

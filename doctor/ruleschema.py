@@ -196,11 +196,11 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``log`` for a log rule; ``host`` for a check: answers by key, see ``doctor.hosts.compose``; ``config`` for a
-    condition: the text of a file named ``name``, judged with some ``facts`` and the ``weights`` (shapes by name) or
-    the ``weight_problem`` of a file beside it; ``smoke`` for a verdict of the smoke test: what differs from a healthy
-    run, see ``doctor.smoke.compose``; ``code`` for a code rule: a Python file, judged for the ``versions`` given
-    (default: the newest table)."""
+    """``log`` for a log rule or for training lines (with a ``config`` beside them where the rule wants one); ``host``
+    for a check: answers by key, see ``doctor.hosts.compose``; ``config`` for a condition: the text of a file named
+    ``name``, judged with some ``facts`` and the ``weights`` (shapes by name) or the ``weight_problem`` of a file
+    beside it; ``smoke`` for a verdict of the smoke test: what differs from a healthy run, see ``doctor.smoke.compose``;
+    ``code`` for a code rule: a Python file, judged for the ``versions`` given (default: the newest table)."""
 
     log: str = ""
     host: dict[str, Any] = {}

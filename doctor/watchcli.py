@@ -29,12 +29,12 @@ def add(commands: Any, common: Any) -> None:
     watch = commands.add_parser("watch", help="follow a live run: what it does, and what goes wrong, as it happens")
     watch.add_argument("inputs", nargs="+", metavar="DIR", help="folders, files or globs of the run's logs")
     watch.add_argument("--until", action="append", default=[], metavar="WHEN",
-                       help="end at a line that matches (PATTERN or line:PATTERN), at step:N, after idle:SECONDS without "
-                            "a new line, or at the first alarm; repeat for whichever is first")  # fmt: skip
+                       help="end at a line that matches (PATTERN or line:PATTERN), at step:N, after idle:SECONDS "
+                            "without a new line, or at the first alarm; repeat for whichever is first")  # fmt: skip
     watch.add_argument("--interval", type=_positive, default=1.0, metavar="S", help="seconds between two looks")
     watch.add_argument("--max-seconds", type=_positive, default=0.0, metavar="S", help="end after this time")
     watch.add_argument("--stall", type=_positive, default=10.0, metavar="N",
-                       help="step times without a step that are a stall (default: 10, and a minute at least)")  # fmt: skip
+                       help="step times without a step that are a stall (default: 10; a minute at least)")  # fmt: skip
     watch.add_argument("--new", action="store_true", help="only what is written from now on")
     watch.add_argument("--engine", choices=("hyperscan", "re2", "python"), default="", help=argparse.SUPPRESS)
     common(watch, fail_on=False)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from doctor import cache
 from doctor.rulebase import RuleBase
-from doctor.scan.anchors import FOLDED, KEPT, LITERAL, REGEX, SPECIALS, STEPS
+from doctor.scan.anchors import FOLDED, KEPT, LITERAL, ODD, REGEX, SPECIALS, STEPS
 from doctor.scan.records import decode
 
 Hit = tuple[int, int]
@@ -34,8 +34,12 @@ class Anchors:
         self._base = base
         count = len(base.anchor_targets)
         self.first_prose = count + len(SPECIALS)
+        self.loss = self.first_prose - 1
+        """its hits say that the value of a loss begins there"""
         self.first_step = self.first_prose - STEPS
         """hits from here on say that a training line is there"""
+        self.first_odd = self.first_prose - ODD
+        """hits from here to the steps say that a value is odd, if a training line is there"""
         self.first_kept = self.first_prose - KEPT
         """hits from here on say that a line holds numbers, and nothing of failures"""
         self.targets: list[list[int]] = [*base.anchor_targets, *([] for _ in SPECIALS), *base.prose_targets]

@@ -299,11 +299,14 @@ class Scanner:
         self.name = name
         self._stream = matcher.engine.stream()
         self._collector = Collector(name, exact=exact, limit=matcher.rows)
-        self._first_step, self._first_kept = matcher.anchors.first_step, matcher.anchors.first_kept
+        anchors = matcher.anchors
+        self._loss, self._first_step = anchors.loss, anchors.first_step
+        self._first_odd, self._first_kept = anchors.first_odd, anchors.first_kept
         self._memory_hits: list[int] = []
         self._memory: list[tuple[int, str]] = []
         self._memory_at = -1  # the line last taken for its numbers of memory
-        self._step_hits: list[int] = []  # offsets behind hits of training lines
+        # offsets behind hits of training lines: of losses, of other values, and of values that are odd
+        self._step_hits: tuple[list[int], list[int], list[int]] = ([], [], [])
         self._parts: list[tuple[bytes, int, int]] = []  # chunks whose training lines are still to be read
         self._window = Window()
         self._waiting: list[tuple[int, int]] = []  # hits not judged yet
@@ -395,28 +398,36 @@ class Scanner:
         """Read the lines with numbers up to ``limit``: an engine may report late."""
         self._collect_rows(limit)
         if self._memory_hits and self._memory_hits[0] <= limit:
-            count = bisect_right(self._memory_hits, limit)
-            for end in self._memory_hits[:count]:
+            for end in _split(self._memory_hits, limit):
                 self._take_memory(end)
-            del self._memory_hits[:count]
 
     def _collect_rows(self, limit: int) -> None:
         """Read the training lines of the chunks that end at or before ``limit``."""
         while self._parts and self._parts[0][1] + len(self._parts[0][0]) <= limit:
             chunk, base, lines = self._parts.pop(0)
-            count = bisect_right(self._step_hits, base + len(chunk))
-            self._collector.take(chunk, base, self._step_hits[:count], lines)
-            del self._step_hits[:count]
+            losses, others, odd = (_split(hits, base + len(chunk)) for hits in self._step_hits)
+            self._collector.take(chunk, base, losses, lines, others, odd)
 
     def _sorted_out(self, hits: list[Hit]) -> list[Hit]:
         """The hits that speak of failures; those of lines with numbers are put aside."""
-        kept = [hit for hit in hits if hit[1] >= self._first_kept]
-        if not kept:
-            return hits
-        first = self._first_step
-        self._step_hits += [end for end, aid in kept if aid >= first]
-        self._memory_hits += [end for end, aid in kept if aid < first]
-        return [hit for hit in hits if hit[1] < self._first_kept]
+        loss = self._loss
+        losses, others, odd = self._step_hits
+        found = [end for end, aid in hits if aid == loss]
+        losses += found
+        if len(found) == len(hits):
+            return []
+        first = self._first_kept
+        rest = [hit for hit in hits if hit[1] < first]
+        if len(found) + len(rest) < len(hits):
+            for end, aid in hits:
+                if aid >= self._first_step:
+                    if aid != loss:
+                        others.append(end)
+                elif aid >= self._first_odd:
+                    odd.append(end)
+                elif aid >= first:
+                    self._memory_hits.append(end)
+        return rest
 
     def _take_memory(self, end: int) -> None:
         """Keep a line with numbers of memory."""
@@ -1001,6 +1012,14 @@ class Scanner:
             at = line_end + 1
         unit = self._blocks[whole] = _Unit("\n".join(texts), near, tuple(spans) or ((0, start, stop),))
         return unit
+
+
+def _split(hits: list[int], limit: int) -> list[int]:
+    """The hits up to an offset, which are taken out of the list."""
+    count = bisect_right(hits, limit)
+    found = hits[:count]
+    del hits[:count]
+    return found
 
 
 def _far(text: str, head: records.Head | None, seconds: int) -> bool:

@@ -14,6 +14,7 @@ from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
+from textual.driver import Driver
 from textual.message import Message
 from textual.screen import Screen
 
@@ -24,7 +25,7 @@ from doctor.model import Report, Text
 from doctor.render.safe import printable
 from doctor.rulebase import RuleBase, data_folder, load
 from doctor.tui.base import NARROW_BELOW, TranslatedScreen, outside
-from doctor.tui.files import Spool
+from doctor.tui.files import Spool, dropped_paths
 from doctor.tui.screens.checks import ChecksScreen
 from doctor.tui.screens.help import HelpScreen
 from doctor.tui.screens.home import HomeScreen
@@ -37,6 +38,9 @@ from doctor.tui.screens.smoke import SmokeScreen
 PASTE = "<paste>"
 """The name the engine gives to pasted text."""
 
+LARGE = 1 << 20
+"""Characters from which a paste is a log wherever the cursor is: no input line could hold it."""
+
 
 SCREENS = (ResultScreen, MachineScreen, ModelScreen, SmokeScreen, ChecksScreen)
 """Those that the help tells of, besides the one below it."""
@@ -45,12 +49,11 @@ SCREENS = (ResultScreen, MachineScreen, ModelScreen, SmokeScreen, ChecksScreen)
 class Job:
     """A running diagnosis. The worker writes ``done``, ``total`` and ``name``, the screen reads them."""
 
-    def __init__(self, inputs: Sequence[str], paste: bytes | None = None, path: str = "") -> None:
-        self.inputs, self.paste = tuple(inputs), paste
-        self.real_paths = {PASTE: path} if path else {}
+    def __init__(self, inputs: Sequence[str], pasted: str = "") -> None:
+        self.inputs, self.pasted = tuple(inputs), pasted
+        self.real_paths: dict[str, str] = {}
         self.name = self.inputs[0] if self.inputs else PASTE
-        self.size = len(paste or b"")
-        self.lines = (paste.count(b"\n") + (not paste.endswith(b"\n"))) if paste else 0
+        self.size = self.lines = 0
         self.cancel = threading.Event()
         self.done = self.total = 0
         self._began = time.monotonic()
@@ -58,6 +61,15 @@ class Job:
     def seconds(self) -> float:
         """Since the start."""
         return time.monotonic() - self._began
+
+    def spool(self, spool: Spool) -> bytes | None:
+        """Keep what was pasted, and count it; its bytes. Raises OSError."""
+        if not self.pasted:
+            return None
+        path, data = spool.write(self.pasted)
+        self.pasted, self.real_paths = "", {PASTE: path}
+        self.size, self.lines = len(data), data.count(b"\n") + (not data.endswith(b"\n"))
+        return data
 
     def progress(self, done: int, total: int, name: str) -> None:
         """Called by the engine, in its thread."""
@@ -87,6 +99,13 @@ class DoctorApp(App[None]):
         def __init__(self, job: Job, report: Report) -> None:
             super().__init__()
             self.job, self.report = job, report
+
+    class NotSpooled(Message):
+        """A paste could not be written."""
+
+        def __init__(self, job: Job, why: str) -> None:
+            super().__init__()
+            self.job, self.why = job, why
 
     class Failed(Message):
         """The doctor itself failed; ``path`` is the saved record, empty if it could not be saved."""
@@ -132,30 +151,42 @@ class DoctorApp(App[None]):
 
     # ------------------------------------------------------------------ diagnosing
 
+    def get_driver_class(self) -> type[Driver]:
+        chosen = super().get_driver_class()
+        if chosen.__name__ != "LinuxDriver":
+            return chosen
+        from doctor.tui.driver import TerminalDriver
+
+        return TerminalDriver
+
+    async def on_event(self, event: events.Event) -> None:
+        """A large paste goes past the widget with the focus: splitting it into lines alone would hold up the screen."""
+        if isinstance(event, events.Paste) and not event.is_forwarded and len(event.text) > LARGE:
+            self.take_paste(event.text)
+            return
+        await super().on_event(event)
+
     def on_paste(self, event: events.Paste) -> None:
         """A paste that no input line took."""
         event.stop()
-        if not isinstance(self.screen, OpenScreen):
-            self.take_paste(event.text)
+        self.take_paste(event.text)
 
     def take_paste(self, text: str) -> None:
-        """Diagnose pasted text; a single line that names a file or folder is a path."""
-        word = text.strip().strip("'\"")
-        if not word:
-            return
-        if len(word) < 4096 and "\n" not in word and "\0" not in word and os.path.exists(os.path.expanduser(word)):
-            self.diagnose_path(os.path.expanduser(word))
-            return
-        try:
-            path, data = self._spool.write(text)
-        except OSError as error:
-            self.say(self.tr("home.no_spool", why=error.strerror or ""), wrong=True)
-            return
-        self._start(Job((), data, path))
+        """Diagnose pasted text; text that only names files and folders, as a terminal pastes what is dropped on it, is
+        paths."""
+        paths = dropped_paths(text)
+        if paths:
+            self._start(Job(paths))
+        elif text and not text.isspace():
+            self._start(Job((), text))
 
     def diagnose_path(self, path: str) -> None:
         """Diagnose a file, folder, glob or archive."""
-        self._start(Job((path,)))
+        self.diagnose_paths([path])
+
+    def diagnose_paths(self, paths: Sequence[str]) -> None:
+        """Diagnose several of them as one run."""
+        self._start(Job(paths))
 
     def _start(self, job: Job) -> None:
         """Stop what runs and start anew; the home screen shows how far it is."""
@@ -168,9 +199,14 @@ class DoctorApp(App[None]):
 
     def _diagnose(self, job: Job) -> None:
         try:
+            paste = job.spool(self._spool)
+        except OSError as error:
+            self.post_message(self.NotSpooled(job, error.strerror or ""))
+            return
+        try:
             _ready_for_processes(job.inputs)
             options = engine.Options(rules=self._rules, cancelled=job.cancel.is_set, progress=job.progress)
-            report = engine.diagnose(job.inputs, options, paste=job.paste)
+            report = engine.diagnose(job.inputs, options, paste=paste)
         except Exception as error:
             text = printable(f"{type(error).__name__}: {error}")[:200]
             self.post_message(self.Failed(job, text, crash.save(error, "tui")))
@@ -190,6 +226,11 @@ class DoctorApp(App[None]):
         self._home()
         if self.trouble is None:
             self.push_screen(ResultScreen(report, job.real_paths))
+
+    def on_doctor_app_not_spooled(self, message: DoctorApp.NotSpooled) -> None:
+        if message.job is self.job:
+            self.job, self.trouble = None, ("home.no_spool", {"why": message.why})
+            self._home()
 
     def on_doctor_app_failed(self, message: DoctorApp.Failed) -> None:
         if message.job is not self.job:

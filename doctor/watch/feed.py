@@ -12,7 +12,7 @@ from doctor.scan.series import Track
 from doctor.watch.follow import File, head_of, lines_before
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 LINE_LEFT = 64 << 10
 """Bytes of a line without an end that are kept for the pattern."""

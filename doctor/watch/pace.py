@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from doctor.scan.series import MISSING, Track
@@ -52,7 +52,6 @@ class Lane:
         self.odd = False
         """whether the newest rows hold a value that a detector should see at once"""
         self.track: Track | None = None
-        self._last_line = -1
         self._waits: deque[float] = deque(maxlen=RECENT)
         self.between = 1.0  # steps from one line to the next
 
@@ -60,17 +59,15 @@ class Lane:
         """Take the newest rows of a track; False if there are none. ``written`` is the time the file was written at;
         waits are measured only while ``live``."""
         self.track = track
-        lines = track.lines
-        if not lines or lines[-1] <= self._last_line:
+        fresh = track.number - self.rows
+        if fresh <= 0:
             return False
-        fresh = len(lines) - bisect_right(lines, self._last_line)
         if live and self.rows:
             wait = now - self.seen
             self._waits.append(wait / fresh)
             self.longest = max(self.longest, wait / min(fresh, 2))
-        self.rows += fresh
+        self.rows = track.number
         self.live = self.live or live
-        self._last_line = lines[-1]
         self.seen = now if live else min(now, written)
         self._values(track, min(fresh, RECENT))
         return True
@@ -79,9 +76,9 @@ class Lane:
         steps = self._newest(track, "step")
         if steps:
             self.step = _whole(steps[-1])
-            ahead = sorted(b - a for a, b in zip(steps, steps[1:], strict=False) if 0 < b - a < 1e6)
+            ahead = sorted(b - a for a, b in pairwise(steps) if 0 < b - a < 1e6)
             if ahead:
-                self.between = ahead[len(ahead) // 2]
+                self.between = ahead[len(ahead) // 2] / track.every
         epochs = self._newest(track, "epoch")
         self.epoch = _whole(epochs[-1]) if epochs else None
         self.total = track.total

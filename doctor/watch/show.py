@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -29,8 +30,8 @@ def clean(value: Any) -> Any:
         return redact(printable(value))
     if isinstance(value, dict):
         return {str(key): clean(one) for key, one in value.items()}
-    if isinstance(value, float) and not value - value == 0:
-        return "nan" if value != value else "inf" if value > 0 else "-inf"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     return [clean(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
@@ -245,7 +246,7 @@ def screen(
     table = rows(state)
     if table:
         heads = tuple(tr(lang, f"watch.column.{name}") for name in Row._fields)
-        cells = [heads, *(tuple((*row[:-1], tr(lang, f"watch.state.{row.state}"))) for row in table)]
+        cells = [heads, *((*row[:-1], tr(lang, f"watch.state.{row.state}")) for row in table)]
         widths = [max(width(line[n]) for line in cells) for n in range(len(heads))]
         for n, line in enumerate(cells):
             text = "  ".join(cell + " " * (widths[k] - width(cell)) for k, cell in enumerate(line) if widths[k])

@@ -75,6 +75,11 @@ def until_of(words: Sequence[str], fail_on: str = "error") -> Until:
     return until
 
 
+def _reaches(alarm: Alarm, severity: str) -> bool:
+    """Whether an alarm is at least that severe."""
+    return SEVERITIES.index(alarm.severity) <= SEVERITIES.index(severity)
+
+
 def _seconds(text: str) -> float:
     """A time limit, 0 if the text is none."""
     try:
@@ -350,8 +355,8 @@ class Watcher:
         lanes = list(self._lanes.values())
         factor, least = self.options.stall, self.options.stall_least
         failed = any(
-            a.severity == "error" and a.counts and a.rule not in OWN and not a.topic.startswith(ranking.SURVIVES)
-            for a in self.alarms.all.values()
+            alarm.severity == "error" and alarm.rule not in OWN and not alarm.topic.startswith(ranking.SURVIVES)
+            for alarm in self.alarms.active()
         )
         all_of_them = None if failed else pace.stalled(lanes, now, factor, least)
         some = None if failed or all_of_them else pace.silent(lanes, now, factor, least)
@@ -405,13 +410,10 @@ class Watcher:
         until = self.options.until
         if self.ended:
             return
-        if self.reached is not None:
+        furthest = max((lane.step for lane in self._lanes.values() if lane.step is not None), default=-1)
+        if self.reached is not None or (until.step and furthest >= until.step):
             self.ended = "until"
-        elif until.step and any(lane.step is not None and lane.step >= until.step for lane in self._lanes.values()):
-            self.ended = "until"
-        elif until.alarm and any(
-            SEVERITIES.index(a.severity) <= SEVERITIES.index(until.alarm) and a.counts for a in self.alarms.all.values()
-        ):
+        elif until.alarm and any(_reaches(alarm, until.alarm) for alarm in self.alarms.active()):
             self.ended = "alarm"
         elif until.idle and self.caught_up and not self.behind and now - self._moved >= until.idle:
             self.ended = "idle"
@@ -502,7 +504,6 @@ class Watcher:
             code = 0  # nothing came, which is no failure
         if code:
             return code
-        limit = SEVERITIES.index(fail_on)
-        if any(SEVERITIES.index(a.severity) <= limit for a in self.alarms.all.values() if a.counts and a.rule in OWN):
+        if any(_reaches(alarm, fail_on) for alarm in self.alarms.active() if alarm.rule in OWN):
             return 1
         return 1 if self.ended == "time" and self.options.until != NEVER else 0
