@@ -437,7 +437,7 @@ class _Lines:
 
 def place_of(track: Track, paths: Mapping[str, str]) -> tuple[int, str]:
     """(line number, text) of the last row of a track; 0 if the line cannot be read again."""
-    return _Lines(paths).of(track, len(track) - 1)
+    return _Lines(paths, {}).of(track, len(track) - 1)
 
 
 def points(track: Track, name: str) -> list[list[Any]]:

@@ -234,7 +234,7 @@ class Feed:
         def placed(found: Sequence[Occurrence]) -> tuple[Occurrence, ...]:
             return tuple(o._replace(line=o.line + ahead) for o in found)
 
-        tracks = tuple(t._replace(lines=array("q", [n + ahead for n in t.lines])) for t in scan.tracks)
+        tracks = tuple(Track(**{**t._asdict(), "lines": array("q", [n + ahead for n in t.lines])}) for t in scan.tracks)
         return scan._replace(
             occurrences=placed(scan.occurrences), errors=placed(scan.errors), tracks=tracks,
             lines=scan.lines + ahead, memory=tuple((n + ahead, text) for n, text in scan.memory),
