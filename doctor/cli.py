@@ -70,6 +70,9 @@ def parser() -> argparse.ArgumentParser:
     from doctor import smokecli
 
     smokecli.add(commands, _common)
+    from doctor import watchcli
+
+    watchcli.add(commands, _common)
 
     demo = commands.add_parser("demo", help="diagnose the shipped sample run")
     demo.add_argument("--all", action="store_true", help=argparse.SUPPRESS)
@@ -148,6 +151,7 @@ def run(argv: Sequence[str]) -> int:
     command: Callable[[argparse.Namespace], int] = {
         None: _tui, "tui": _tui, "diagnose": _diagnose, "demo": _demo, "rules": _rules, "explain": _explain,
         "schema": _schema, "check": _check, "record": _record, "smoke": _smoke, "fix": _fix, "resume": _resume,
+        "watch": _watch,
     }[args.command]  # fmt: skip
     try:
         return command(args)
@@ -356,6 +360,12 @@ def _resume(args: argparse.Namespace) -> int:
     from doctor import fixcli
 
     return fixcli.resume(args)
+
+
+def _watch(args: argparse.Namespace) -> int:
+    from doctor import watchcli
+
+    return watchcli.run(args)
 
 
 def _explain(args: argparse.Namespace) -> int:

@@ -50,6 +50,11 @@ PROBLEM_TEXT: dict[str, Text] = {
     "time": {"zh": "到达时间上限，只读了一部分", "en": "the time limit was reached; only a part was read"},
 }
 
+INTERRUPTED: Text = {
+    "zh": "已中断：以下是到目前为止的结果",
+    "en": "interrupted: this is what was found so far",
+}
+
 NOT_JUDGED: Text = {
     "zh": "已识别，但这个版本还不判断此类输入",
     "en": "recognised, but this kind of input is not judged yet",
@@ -69,6 +74,8 @@ class Options(NamedTuple):
     """called with (bytes done, bytes in all or 0, name of the input)"""
     scanned: Callable[[Sequence[Scanned]], None] | None = None
     """called with all scans, which hold the training lines"""
+    known: Callable[[Source], Read | None] = lambda source: None
+    """what a source holds, if somebody has read it already and it has not changed since"""
 
 
 DEFAULTS = Options()
@@ -111,6 +118,12 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
             order += 1
             if item.path is not None:
                 paths[item.name] = item.path
+            known = options.known(item)
+            if known is not None:
+                pieces += [(order, known.scan.name, piece) for piece in known.pieces]
+                suspicious += bool(known.suspicious)
+                _note(order, known, scans, seen, facts)
+                continue
             if item.path is not None and item.size is not None and item.size > SMALL:
                 large.append((order, item))
                 continue
@@ -377,7 +390,7 @@ def add_files(
 
 def _partial_text(interrupted: bool, deadline: float, scans: Sequence[tuple[int, Scanned]]) -> Text:
     if interrupted:
-        return {"zh": "已中断：以下是到目前为止的结果", "en": "interrupted: this is what was found so far"}
+        return INTERRUPTED
     if deadline and any(scan.cancelled or scan.problem == ("time", "") for _, scan in scans):
         return {"zh": "到达时间上限：以下是到目前为止的结果", "en": "time limit reached: this is what was found so far"}
     return {}

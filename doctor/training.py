@@ -437,6 +437,16 @@ class _Lines:
             return 0, _made(track, row)
 
 
+def place_of(track: Track, paths: Mapping[str, str]) -> tuple[int, str]:
+    """(line number, text) of the last row of a track; 0 if the line cannot be read again."""
+    return _Lines(paths, {}).of(track, len(track) - 1)
+
+
+def points(track: Track, name: str) -> list[list[Any]]:
+    """[step, value or None] of the rows of a column that tell most, for a plot; nothing if there is no such column."""
+    return _sample(track, _Column(track.columns[name])) if name in track.columns else []
+
+
 def _made(track: Track, row: int) -> str:
     """The values of a row, for a line whose text is not at hand."""
     words = []

@@ -31,6 +31,8 @@ JUDGE_AT_MOST = 2000
 """Occurrences of a rule judged in a source; behind that they are only the same thing again."""
 READ_UNITS = 300
 """Records or neighbourhoods read for a rule in a source."""
+LIVE = 64 << 10
+"""Bytes behind the end of a growing source that are not judged for good: more than a block and its neighbours."""
 BLOCK_LINES = 200
 BLOCK_BYTES = 24 << 10
 HEAD_BYTES = 400
@@ -180,6 +182,13 @@ _CODE = lazy(
 _RANK_ID = lazy(r"(?:Global rank id|This node \d+ rank id|\brank id): ?(\d{1,6})")
 
 
+def plain(data: bytes) -> tuple[bytes, bytes]:
+    """(the data without colour codes, the beginning of one that is cut off at its end)."""
+    data = _ESC.sub(b"", data)
+    cut = _ESC_CUT.search(data, max(0, len(data) - 64))
+    return (data[: cut.start()], data[cut.start() :]) if cut else (data, b"")
+
+
 def plain_chunks(stream: BinaryIO, size: int = CHUNK) -> Iterator[bytes]:
     """Chunks of a stream without colour codes (they would hide a literal); an empty chunk never comes."""
     kept = b""
@@ -188,10 +197,7 @@ def plain_chunks(stream: BinaryIO, size: int = CHUNK) -> Iterator[bytes]:
         if not data:
             break
         if kept or b"\x1b" in data:
-            data = _ESC.sub(b"", kept + data)
-            cut = _ESC_CUT.search(data, max(0, len(data) - 64))
-            kept = data[cut.start() :] if cut else b""
-            data = data[: cut.start()] if cut else data
+            data, kept = plain(kept + data)
             if not data:
                 continue
         yield data
@@ -274,6 +280,22 @@ def _message_key(raw: bytes) -> bytes:
         return raw
     end = raw.find(b" ", at)
     return raw[: at + 2] + raw[end:] if end > 0 else raw
+
+
+class _Ended:
+    """The stream of a snapshot: there is nothing more in it."""
+
+    def close(self) -> list[Hit]:
+        return []
+
+
+class _Told(NamedTuple):
+    """The collector of a snapshot: its lines have been read."""
+
+    tracks: tuple[Track, ...]
+
+    def finish(self, name: str) -> tuple[Track, ...]:
+        return self.tracks
 
 
 class Scanner:
@@ -380,14 +402,18 @@ class Scanner:
         self._collect(limit)
 
     def _collect(self, limit: int) -> None:
-        """Read the training lines of the chunks that end at or before ``limit``: an engine may report late."""
+        """Read the lines with numbers up to ``limit``: an engine may report late."""
+        self._collect_rows(limit)
+        if self._memory_hits and self._memory_hits[0] <= limit:
+            for end in _split(self._memory_hits, limit):
+                self._take_memory(end)
+
+    def _collect_rows(self, limit: int) -> None:
+        """Read the training lines of the chunks that end at or before ``limit``."""
         while self._parts and self._parts[0][1] + len(self._parts[0][0]) <= limit:
             chunk, base, lines = self._parts.pop(0)
             losses, others, odd = (_split(hits, base + len(chunk)) for hits in self._step_hits)
             self._collector.take(chunk, base, losses, lines, others, odd)
-        if self._memory_hits and self._memory_hits[0] <= limit:
-            for end in _split(self._memory_hits, limit):
-                self._take_memory(end)
 
     def _sorted_out(self, hits: list[Hit]) -> list[Hit]:
         """The hits that speak of failures; those of lines with numbers are put aside."""
@@ -415,6 +441,46 @@ class Scanner:
         self._memory.append((self._line_of(start), records.read_line(raw).text))
         if len(self._memory) > MEMORY_LINES:
             del self._memory[200:-200:2]
+
+    # ------------------------------------------------------------- while it grows
+
+    def advance(self) -> tuple[Track, ...]:
+        """The training lines so far, of a source that goes on growing; they share their columns with the scanner, so
+        use them before the next ``feed``. What lies ``LIVE`` behind is judged for good, and little stays in memory."""
+        self._flush()
+        hits = self._stream.drain()
+        if hits:
+            self._waiting += self._sorted_out(hits)
+        self._collect_rows(self._seen)
+        limit = self._seen - LIVE
+        self._collect(limit)
+        if self._waiting and self._waiting[0][0] <= limit:
+            self._judge(limit)
+        else:
+            self._count_steps(limit)
+        self._window.drop(CHUNK)
+        return self._collector.so_far(self.name, texts=False)
+
+    @property
+    def stirred(self) -> int:
+        """Grows whenever a line may tell of a failure."""
+        return len(self._waiting) + sum(self._counts.values()) + self._error_count
+
+    def snapshot(self) -> Scanned:
+        """What the source holds so far, as if it ended here with its last whole line; the scanner goes on afterwards.
+        Its tracks share their columns with the scanner."""
+        from copy import copy
+
+        self.advance()
+        tracks = self._collector.so_far(self.name)
+        twin = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, (list, dict, set)):
+                setattr(twin, name, value.copy())
+        twin._first = {rule: kept.copy() for rule, kept in self._first.items()}
+        twin._step_hits = (self._step_hits[0].copy(), self._step_hits[1].copy(), self._step_hits[2].copy())
+        twin._stream, twin._collector = _Ended(), _Told(tracks)
+        return twin.finish()
 
     def finish(self, problem: tuple[str, str] | None = None, cancelled: bool = False) -> Scanned:
         """The end of the source (or of the patience): judge what waits and give the result."""
