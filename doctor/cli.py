@@ -49,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", "-V", action="version", version=f"doctor {__version__}")
     top.add_argument("--lang", choices=LANGUAGES, default=argparse.SUPPRESS)
     top.add_argument("--no-color", action="store_true", default=argparse.SUPPRESS)
+    top.add_argument("--ascii", action="store_true", default=argparse.SUPPRESS, help="the screen in ASCII")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser, prog="doctor")
 
     diagnose = commands.add_parser("diagnose", help="name the root cause of failing logs")
@@ -115,7 +116,9 @@ def parser() -> argparse.ArgumentParser:
     _common(explain, fail_on=False)
 
     commands.add_parser("schema", help="the JSON Schema of the report")
-    commands.add_parser("tui", help="the screen, also reached by doctor alone")
+    screen = commands.add_parser("tui", help="the screen, also reached by doctor alone")
+    screen.add_argument("--ascii", action="store_true", default=argparse.SUPPRESS, help="marks and frames in ASCII")
+    screen.add_argument("--lang", choices=LANGUAGES, default=argparse.SUPPRESS)
     return top
 
 
@@ -146,7 +149,8 @@ def run(argv: Sequence[str]) -> int:
         args = _parse(argv)
     except SystemExit as end:
         return int(end.code or 0)
-    lang = getattr(args, "lang", None) or default_language()
+    args.said = getattr(args, "lang", "")
+    lang = args.said or default_language()
     args.lang, args.no_color = lang, getattr(args, "no_color", False)
     command: Callable[[argparse.Namespace], int] = {
         None: _tui, "tui": _tui, "diagnose": _diagnose, "demo": _demo, "rules": _rules, "explain": _explain,
@@ -389,7 +393,12 @@ def _tui(args: argparse.Namespace) -> int:
         parser().print_help()
         return 0 if args.command is None else USAGE
     from doctor.tui.app import DoctorApp
+    from doctor.tui.state import State, folder
 
-    app = DoctorApp(lang=args.lang)
+    state = State(folder())
+    # what was said for this run comes before what was chosen in an earlier one, and that before the locale
+    said = args.said or os.environ.get("DOCTOR_LANG", "")
+    ascii_only = getattr(args, "ascii", None) or (True if os.environ.get("DOCTOR_ASCII") else None)
+    app = DoctorApp(lang=args.lang if said else None, state=state, ascii_only=ascii_only)
     app.run()
     return app.return_code or 0
