@@ -72,6 +72,10 @@ class Stream(Protocol):
         """Hits whose end lies in what was given so far, in order of end; offsets count from the stream's start."""
         ...
 
+    def drain(self) -> list[Hit]:
+        """Hits in the whole lines given so far that ``scan`` has not told yet; the stream goes on."""
+        ...
+
     def close(self) -> list[Hit]:
         """Hits that only the end of the source settles."""
         ...
@@ -161,6 +165,9 @@ class _HyperscanStream:
         self._hits.clear()
         return found
 
+    def drain(self) -> list[Hit]:
+        return []  # what ends in the data is told at once
+
     def close(self) -> list[Hit]:
         if self._open:
             self._open = False
@@ -207,6 +214,13 @@ class _LineChunks:
         hits = self._hits_of(data, base)
         self.losses += [end for end, aid in hits if aid == self._loss]
         return [hit for hit in hits if hit[1] != self._loss]
+
+    def drain(self) -> list[Hit]:
+        end = self._kept.rfind(b"\n") + 1
+        hits = self._find(self._kept[:end], self._base) if end else []
+        self._kept = self._kept[end:]
+        self._base += end
+        return hits
 
     def close(self) -> list[Hit]:
         hits = self._find(self._kept, self._base) if self._kept else []

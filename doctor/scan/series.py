@@ -49,6 +49,8 @@ DENSE = 1 << 14
 three times as many on one of 16, and besides every line that tells something new: see ``_Rows.leaps``."""
 PART = 64
 """Lines whose losses say what is usual for the next ones."""
+MARK = 1 << 16
+"""Bytes between two places whose line number is remembered, at least."""
 TEXTS = 1 << 20
 """Bytes of lines kept word for word."""
 
@@ -77,6 +79,8 @@ class Track(NamedTuple):
     """lines that look like training lines and could not be understood"""
     texts: dict[int, str] = {}  # noqa: RUF012 - never changed
     """rows whose line is at hand"""
+    number: int = 0
+    """training lines met, read or not"""
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -656,7 +660,7 @@ class Collector:
         plain = b"\r" not in chunk and not self._ranked
         exact = self.exact
         counted, lines = 0, before
-        if not exact:
+        if not exact and (not self._marks or base - self._marks[-2] >= MARK):
             self._marks.extend((base, before))
         layout: _Layout | None = None
         rows = self._rows_now
@@ -791,20 +795,25 @@ class Collector:
         if self._wanted:
             self._line(self._carry, self._carried_at)
             self._wanted = False
+        return self.so_far(name)
+
+    def so_far(self, name: str, *, texts: bool = True) -> tuple[Track, ...]:
+        """The tracks up to the last whole line, with or without its texts. They share their columns with the collector:
+        use them before the next chunk is taken."""
         out = []
         for rows in self.tracks.values():
             rows.flush()
             rows.level()
             if not rows.lines:
                 continue
-            texts = (
+            words = (
                 {n: rows.texts[w].decode("utf-8", "replace") for n, w in enumerate(rows.lines) if w in rows.texts}
-                if rows.texts
+                if texts and rows.texts
                 else {}
             )
             out.append(
                 Track(name, rows.rank, rows.kind, "inferred" if rows.inferred else "named", rows.columns, rows.lines,
-                      self._marks, rows.units, rows.total, rows.every, self._unread + rows.bad, texts)
+                      self._marks, rows.units, rows.total, rows.every, self._unread + rows.bad, words, rows.number)
             )  # fmt: skip
         return tuple(out)
 
