@@ -479,7 +479,7 @@ class Scanner:
                 setattr(twin, name, value.copy())
         twin._first = {rule: kept.copy() for rule, kept in self._first.items()}
         twin._step_hits = (self._step_hits[0].copy(), self._step_hits[1].copy(), self._step_hits[2].copy())
-        twin._stream, twin._collector = _Ended(), _Told(tracks)
+        twin._stream, twin._collector = _Ended(), _Told(tracks)  # type: ignore[assignment]
         return twin.finish()
 
     def finish(self, problem: tuple[str, str] | None = None, cancelled: bool = False) -> Scanned:
