@@ -159,8 +159,8 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         values = {name: value.value for name, value in plan.values.items()} if plan else {}
         held = {_Paste.name: paste} if paste is not None else {}
         judged, series, crashed = training.judge(base, judged, paths, held, values)
-    known = {k: v[0] for k, v in facts.items()}
-    findings, diagnoses, run = ranking.judge(base, judged, known, _rank_tables(pieces))
+    told = {k: v[0] for k, v in facts.items()}
+    findings, diagnoses, run = ranking.judge(base, judged, told, _rank_tables(pieces))
     findings += tuple(
         Finding(
             rule,
@@ -176,7 +176,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         from doctor import pasted
 
         shown = [(name, piece) for _, name, piece in sorted(pieces, key=lambda p: p[0])]
-        states = pasted.judge(base, shown, known)
+        states = pasted.judge(base, shown, told)
         diagnoses = pasted.merged(diagnoses, states, len(findings))
         findings += states.findings
         inputs_seen = [s._replace(state="read", why={}) if _now_judged(s, states.sources) else s for s in inputs_seen]
