@@ -3,14 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from doctor.groups import EXCEPTION, EXITS, GOES_ON, STRONG, Group, rank_of_pid, topic_of
+from doctor.groups import EXCEPTION, EXITS, GOES_ON, STRONG, Group, Place, place_of, rank_of_pid, topic_of
 from doctor.rulebase import RuleBase
 from doctor.run import blame, lanes, story, waits
 from doctor.run.places import Source
 from doctor.scan.scanner import Occurrence
-
-Place = tuple[int | None, int]
-"""A rank, or a source of none: (rank, -1) or (None, order of the source)."""
 
 GONE = {"silent": "RUN170", "missing": "RUN171", "empty": "RUN172", "killed": "RUN173", "late": "RUN174"}
 """The rules about ranks that stopped without a word."""
@@ -30,11 +27,6 @@ class Case(NamedTuple):
     args: dict[str, str]
     waits: waits.Waits
     chains: list[tuple[tuple[int, ...], bool]]
-
-
-def place_of(group: Group) -> Place:
-    """Where a group was seen."""
-    return (group.rank, -1) if group.rank is not None else (None, group.source.order)
 
 
 def examine(

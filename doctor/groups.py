@@ -23,6 +23,9 @@ STRONG = lazy(
 EXCEPTION = lazy(r"^\s*(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b(?::|$)")
 
 
+Place = tuple[int | None, int]
+"""A rank, or a source of none: (rank, -1) or (None, order of the source)."""
+
 CLASS = {"root": 0, "either": 0, "symptom": 1, "pointer": 2, "wrapper": 3, "detail": 4, "noise": 9}
 
 
@@ -42,6 +45,11 @@ class Group(NamedTuple):
     kind: str = ""
     """own (a cause) · weak (a failure of this rank without its cause) · exit (a launcher's word) · wait (it waited for
     others, or was stopped with them) · "" (none of these)"""
+
+
+def place_of(group: Group) -> Place:
+    """Where a group was seen."""
+    return (group.rank, -1) if group.rank is not None else (None, group.source.order)
 
 
 def survives(topic: str) -> bool:

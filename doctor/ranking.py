@@ -6,9 +6,8 @@ finding is first asked whether its rank went on stepping; only then do role, tim
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from doctor import culprit
 from doctor.groups import (
     CLASS,
     EXCEPTION,
@@ -18,9 +17,11 @@ from doctor.groups import (
     applicable,
     code_of,
     groups_of,
+    place_of,
     role_of,
     survives,
 )
+from doctor.groups import Place as Where
 from doctor.model import CONFIDENCES, NOWHERE, Diagnosis, Evidence, Finding, Fix, Place, Text, Verdict
 from doctor.rulebase import RuleBase
 from doctor.run import lanes
@@ -28,6 +29,9 @@ from doctor.run.places import Source, place_sources
 from doctor.scan.lazy import lazy
 from doctor.scan.records import rank_in_name
 from doctor.scan.scanner import Occurrence, Scanned
+
+if TYPE_CHECKING:
+    from doctor import culprit
 
 UNRECOGNISED = "RUN000"
 
@@ -61,15 +65,13 @@ def _moment(group: Group, timed: bool) -> tuple[float, int, int]:
     return (group.seconds if timed and group.seconds is not None else 0.0, *group.order)
 
 
-def _causes(
-    base: RuleBase, groups: Sequence[Group], timed: bool, first_place: culprit.Place | None = None
-) -> list[_Cause]:
+def _causes(base: RuleBase, groups: Sequence[Group], timed: bool, first_place: Where | None = None) -> list[_Cause]:
     by_rule: dict[str, list[Group]] = {}
     for group in groups:
         by_rule.setdefault(group.rule, []).append(group)
     causes = []
     for rule_id, members in by_rule.items():
-        members.sort(key=lambda g: (g.recovered, culprit.place_of(g) != first_place, *_moment(g, timed)))
+        members.sort(key=lambda g: (g.recovered, place_of(g) != first_place, *_moment(g, timed)))
         if rule_id.startswith("CODE:"):
             code = code_of(base, rule_id)
             causes.append(_Cause(rule_id, code["topic"], code["severity"], code["role"], 5, tuple(members)))
@@ -121,13 +123,13 @@ def _explains(base: RuleBase, cause: _Cause, other: _Cause, timed: bool, doubt: 
 
 def _order(
     cause: _Cause,
-    rank_order: dict[culprit.Place, int],
+    rank_order: dict[Where, int],
     timed: bool,
     several: bool,
-    first_place: culprit.Place | None,
+    first_place: Where | None,
 ) -> tuple[Any, ...]:
     alike = [g for g in cause.groups if g.recovered == cause.lead.recovered]
-    first = min(rank_order.get(culprit.place_of(g), len(rank_order)) for g in alike)
+    first = min(rank_order.get(place_of(g), len(rank_order)) for g in alike)
     either = 5 if cause.role == "either" else 0
     return (
         cause.lead.recovered,
@@ -144,22 +146,22 @@ def _order(
     )
 
 
-def _blamed(cause: _Cause, place: culprit.Place | None) -> bool:
+def _blamed(cause: _Cause, place: Where | None) -> bool:
     return place is not None and any(
-        g.kind in ("own", "weak") and not g.recovered and culprit.place_of(g) == place for g in cause.groups
+        g.kind in ("own", "weak") and not g.recovered and place_of(g) == place for g in cause.groups
     )
 
 
-def _rank_order(causes: Sequence[_Cause], timed: bool) -> dict[culprit.Place, int]:
+def _rank_order(causes: Sequence[_Cause], timed: bool) -> dict[Where, int]:
     """Places by the moment of their first failure that is no mere consequence and was not recovered from."""
-    firsts: dict[culprit.Place, tuple[float, int, int]] = {}
+    firsts: dict[Where, tuple[float, int, int]] = {}
     for cause in causes:
         if cause.severity != "error" or CLASS[cause.role] > 0 or cause.rule.startswith("CODE:"):
             continue
         for group in cause.groups:
             if not group.recovered:
                 moment = _moment(group, timed)
-                where = culprit.place_of(group)
+                where = place_of(group)
                 firsts[where] = min(firsts.get(where, moment), moment)
     return {where: n for n, where in enumerate(sorted(firsts, key=lambda w: firsts[w]))}
 
@@ -187,7 +189,11 @@ def judge(
     sources = place_sources(scans)
     run = lanes.assemble(sources)
     groups = groups_of(base, sources, facts, run)
-    case = culprit.examine(base, run, sources, groups, tables) if run else None
+    case = None
+    if run:
+        from doctor import culprit
+
+        case = culprit.examine(base, run, sources, groups, tables)
     first_place = case.place if case else None
     serious = [g for g in groups if CLASS[role_of(base, g.rule)] < 4]
     timed = run is not None or (len(serious) > 0 and all(g.seconds is not None for g in serious))
@@ -231,6 +237,8 @@ def judge(
         top = diagnoses[0].finding if diagnoses else None
         if diagnoses and (diagnoses[0].severity != "error" or (lead and lead.recovered)):
             lead = top = None
+        from doctor import culprit
+
         told = culprit.tell(case, places, range(len(places)), top, lead)
     return Judged(tuple(findings), tuple(diagnoses), told)
 
@@ -243,7 +251,7 @@ class _Head(NamedTuple):
     ranks: tuple[int, ...]
 
 
-def _without_words(base: RuleBase, case: culprit.Case | None, sources: Sequence[Source]) -> _Head | None:
+def _without_words(base: RuleBase, case: "culprit.Case | None", sources: Sequence[Source]) -> _Head | None:
     """The head of the report where the rank that failed first has no line that a rule knows."""
     if case is None:
         return None
@@ -280,7 +288,7 @@ def _is_wrapper_code(base: RuleBase, diagnosis: Diagnosis) -> bool:
 
 
 def _nest(
-    base: RuleBase, shown: Sequence[_Cause], timed: bool, doubt: float, first_place: culprit.Place | None, head: str
+    base: RuleBase, shown: Sequence[_Cause], timed: bool, doubt: float, first_place: Where | None, head: str
 ) -> dict[str, str]:
     """rule → rule that explains it. What is no cause goes under the head of the list when that one is a cause, or the
     failure of the rank that failed first; ``head``: a rule that comes before the list."""

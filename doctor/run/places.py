@@ -97,7 +97,7 @@ def _hosts(names: Sequence[str]) -> list[str | None]:
         for depth, part in enumerate(parts):
             seen.setdefault(depth, set()).add(part)
     for parts in folders:
-        host = next((p for d, p in enumerate(parts) if _HOST.match(p) and len(seen[d]) > 1), None)
+        host = next((p for d, p in enumerate(parts) if len(seen[d]) > 1 and _HOST.match(p)), None)
         if host is None:
             host = next((p for d, p in enumerate(parts) if len(seen[d]) > 1 and not _NO_HOST.match(p)), None)
         out.append(host)
