@@ -195,6 +195,7 @@ def judge(
 
         case = culprit.examine(base, run, sources, groups, tables)
     first_place = case.place if case else None
+    groups = case.groups if case else groups
     serious = [g for g in groups if CLASS[role_of(base, g.rule)] < 4]
     timed = run is not None or (len(serious) > 0 and all(g.seconds is not None for g in serious))
     causes = _causes(base, groups, timed, first_place)

@@ -160,6 +160,8 @@ class Matcher:
         self._prose: Prose | None = None
         self.rows = ROWS
         """rows kept of a track; a run of many files shares them out"""
+        self.numbered = False
+        """whether the training lines of large files are numbered at once, for a result that is read without them"""
 
     def prose(self, data: bytes) -> list[Hit]:
         """Hits of the expressions that are only looked for in small inputs."""
