@@ -78,26 +78,40 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--all", action="store_true", help=argparse.SUPPRESS)
     _common(demo)
 
-    rules = commands.add_parser("rules", help="list, test and write rules")
-    actions = rules.add_subparsers(dest="action", metavar="list|test|new", required=True, parser_class=Parser,
-                                   prog="doctor rules")  # fmt: skip
+    rules = commands.add_parser("rules", help="list, search, try, test and write rules")
+    actions = rules.add_subparsers(dest="action", metavar="list|search|try|test|new", required=True,
+                                   parser_class=Parser, prog="doctor rules")  # fmt: skip
     listing = actions.add_parser("list", help="all rules")
     listing.add_argument("--format", choices=("text", "json"), default="text")
     listing.add_argument("--only", action="append", default=[], metavar="GLOB", help="ids, topics or families")
     _common(listing, fail_on=False)
+    search = actions.add_parser("search", help="rules that hold all words: id, topic, title, literal, cause, next")
+    search.add_argument("words", nargs="+", metavar="WORD", help="words, or a log line")
+    search.add_argument("--format", choices=("text", "json"), default="text")
+    _common(search, fail_on=False)
+    attempt = actions.add_parser("try", help="try one rule on a log: what it captures, or why it is quiet")
+    attempt.add_argument("rule", metavar="ID|FILE", help="a rule, or a rule file, also a draft")
+    attempt.add_argument("inputs", nargs="*", metavar="LOG", help="files, folders, archives, - for standard input")
+    attempt.add_argument("--text", default=None, help="a text instead of a file")
+    attempt.add_argument("--format", choices=("text", "json"), default="text")
+    _common(attempt, fail_on=False)
     test = actions.add_parser("test", help="run the examples in the rules")
     test.add_argument("paths", nargs="*", metavar="FILE", help="rule files or folders (default: all)")
     test.add_argument("--engine", choices=engines, default="python")
     _common(test, fail_on=False)
     new = actions.add_parser("new", help="write a rule file to start from")
-    new.add_argument("id", metavar="ID", help="a family and three digits, or a family for the next free number")
+    new.add_argument("id", nargs="?", default="", metavar="ID",
+                     help="a family and three digits, or a family for its next free number; else guessed")  # fmt: skip
     new.add_argument("--from", dest="line", default="", metavar="LINE", help="a log line the rule shall match")
+    new.add_argument("--level", default="", choices=("INFO", "DEBUG", "EVENT"),
+                     help="the level of the record that the line belongs to, if it is a quiet one")  # fmt: skip
     new.add_argument("--dir", default=".", metavar="DIR", help="the folder to write into")
     _common(new, fail_on=False)
 
     explain = commands.add_parser("explain", help="what a rule or an error code means, its evidence and sources")
     explain.add_argument("id", metavar="ID|CODE")
     explain.add_argument("--format", choices=("text", "json"), default="text")
+    explain.add_argument("--source", action="store_true", help="the file of the rule as it was written")
     _common(explain, fail_on=False)
 
     commands.add_parser("schema", help="the JSON Schema of the report")
@@ -312,7 +326,10 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
 def _rules(args: argparse.Namespace) -> int:
     from doctor import rulecli
 
-    return {"list": rulecli.listing, "test": rulecli.test, "new": rulecli.new}[args.action](args)
+    return {
+        "list": rulecli.listing, "search": rulecli.search, "try": rulecli.attempt, "test": rulecli.test,
+        "new": rulecli.new,
+    }[args.action](args)  # fmt: skip
 
 
 def _check(args: argparse.Namespace) -> int:

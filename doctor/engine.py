@@ -159,7 +159,8 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         values = {name: value.value for name, value in plan.values.items()} if plan else {}
         held = {_Paste.name: paste} if paste is not None else {}
         judged, series, crashed = training.judge(base, judged, paths, held, values)
-    findings, diagnoses = ranking.rank(base, judged, {k: v[0] for k, v in facts.items()})
+    known = {k: v[0] for k, v in facts.items()}
+    findings, diagnoses, run = ranking.judge(base, judged, known, _rank_tables(pieces))
     findings += tuple(
         Finding(
             rule,
@@ -175,7 +176,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         from doctor import pasted
 
         shown = [(name, piece) for _, name, piece in sorted(pieces, key=lambda p: p[0])]
-        states = pasted.judge(base, shown, {k: v[0] for k, v in facts.items()})
+        states = pasted.judge(base, shown, known)
         diagnoses = pasted.merged(diagnoses, states, len(findings))
         findings += states.findings
         inputs_seen = [s._replace(state="read", why={}) if _now_judged(s, states.sources) else s for s in inputs_seen]
@@ -198,6 +199,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         interrupted,
         tool_info(base, matcher.engine.name),
         sum(_unexplained(base, scan) for _, scan in scans) + suspicious,
+        run,
     )
     return report._replace(verdict=verdict_of(report, understood))
 
@@ -210,6 +212,22 @@ def _plan(pieces: Sequence[tuple[int, str, Piece]]) -> "Plan | None":
     from doctor.plan import detect
 
     return detect.only(texts)
+
+
+def _rank_tables(pieces: Iterable[tuple[int, str, Piece]]) -> list[dict[str, Any]]:
+    """The rank tables among the inputs, as data; one that is no JSON tells nothing here."""
+    import json
+
+    out = []
+    for _, _, piece in pieces:
+        if piece.kind == "rank_table":
+            try:
+                table = json.loads(piece.text)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(table, dict):
+                out.append(table)
+    return out
 
 
 class _Paste:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -445,6 +446,9 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
     for n, fix in enumerate(rule.fix if rule.match.when is not None else ()):
         for trouble in lint_fix(fix):
             say(f"$.fix[{n}]", trouble)
+    for n, fix in enumerate(rule.fix):
+        if fix.rewrite and (rule.match.code is None or (full and not _rewrites(fix.rewrite))):
+            say(f"$.fix[{n}].rewrite", f"{fix.rewrite!r} is none of doctor.patch.rewrites, which code rules name")
     with_examples = (rule.match.log, rule.match.when, rule.match.smoke, rule.match.code, rule.match.series)
     if any(match is not None for match in with_examples) or judged_check:
         if not rule.tests.hit:
@@ -552,6 +556,13 @@ def _lint_code(path: str, rule: RuleS, code: CodeS, node: yaml.Node | None, *, f
                     if word not in CODE_ARGS:
                         say(f"$.{field}.{lang}", f"{{{word}}} is filled by nothing in a code rule")
     return found
+
+
+def _rewrites(name: str) -> bool:
+    """Whether a rewrite has that name."""
+    import importlib
+
+    return name in importlib.import_module("doctor.patch.rewrites").REWRITES
 
 
 def _callable(call: str) -> bool:
@@ -771,15 +782,41 @@ def _index_row(rule: RuleS) -> list[Any]:
     ]  # fmt: skip
 
 
+def _plain(targets: tuple[int, ...]) -> int | list[int]:
+    """Targets of an anchor as the header holds them: nearly all have one, and numbers load sooner than lists."""
+    return targets[0] if len(targets) == 1 else list(targets)
+
+
 def compile_folder(folder: str, *, full: bool = False) -> bytes:
     """The compiled form of a rules folder; see ``doctor.rulebase.RuleBase``. ``full``: with the whole linter."""
     rules, topics, problems = read_folder(folder, full=full)
-    from doctor.rulebase import as_rule, pack
-    from doctor.scan.anchors import CLAUSE_BITS, PROSE, anchor_table
-
     if full:
         problems += compile_codes(folder)[1]
     loaded = [(path, rule) for path, rule in rules if rule.status in ("preview", "stable")]
+    return compile_rules(
+        loaded, folder, topics, problems, {alias: rule.id for _, rule in rules for alias in rule.aliases}
+    )
+
+
+def compile_one(path: str, folder: str, topics: set[str]) -> tuple[bytes, list[Problem]]:
+    """The compiled form of one rule file alone, a draft too, and what is wrong with it. A file that cannot be used
+    gives a form without rules. ``folder``: the rules folder that it is compared with."""
+    try:
+        rule, node = read_rule(path)
+    except RuleError as error:
+        return compile_rules([], folder, {}), [Problem(path, error.line, error.text)]
+    problems = lint(path, rule, node, topics)
+    return compile_rules([(path, rule)] * (not problems), folder, {}), problems
+
+
+def compile_rules(
+    loaded: list[tuple[str, RuleS]], folder: str, topics: dict[str, dict[str, str]],
+    problems: Sequence[Problem] = (), aliases: dict[str, str] | None = None,
+) -> bytes:  # fmt: skip
+    """The compiled form of rules that were read and checked."""
+    from doctor.rulebase import as_rule, pack
+    from doctor.scan.anchors import CLAUSE_BITS, PROSE, anchor_table
+
     wholes = []
     for path, rule in loaded:
         whole = msgspec.to_builtins(rule, str_keys=True)
@@ -790,9 +827,9 @@ def compile_folder(folder: str, *, full: bool = False) -> bytes:
     header = {
         "problems": [list(p) for p in problems],
         "ids": [rule.id for _, rule in loaded],
-        "aliases": {alias: rule.id for _, rule in rules for alias in rule.aliases},
-        "anchor_targets": [list(a.targets) for a in anchors if a.kind != PROSE],
-        "prose_targets": [list(a.targets) for a in anchors if a.kind == PROSE],
+        "aliases": aliases or {},
+        "anchor_targets": [_plain(a.targets) for a in anchors if a.kind != PROSE],
+        "prose_targets": [_plain(a.targets) for a in anchors if a.kind == PROSE],
         "series": [n for n, (_, rule) in enumerate(loaded) if rule.kind == "series"],
         "anchor_info": [
             n for n, a in enumerate(anchors) if any(_takes_info(loaded[t >> CLAUSE_BITS][1]) for t in a.targets)

@@ -1050,7 +1050,7 @@ class _Run:
             return
         if path.startswith("~") and not os.path.lexists(path):
             path = os.path.expanduser(path)
-        if re.search(r"[*?\[]", path) and not os.path.lexists(path):
+        if any(mark in path for mark in "*?[") and not os.path.lexists(path):
             yield from self._glob(path)
             return
         status = os.stat(path)

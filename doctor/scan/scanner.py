@@ -17,6 +17,8 @@ from doctor.scan.lazy import lazy, lazy_bytes
 from doctor.scan.matcher import Anchors, Engine, Hit, Prose, engine_for
 from doctor.scan.memory import LINES as MEMORY_LINES
 from doctor.scan.series import ROWS, Collector, Track
+from doctor.scan.told import REACH as TOLD_REACH
+from doctor.scan.told import Told, told
 from doctor.scan.window import Window, newlines
 
 CHUNK = 256 << 10
@@ -35,6 +37,8 @@ BLOCK_LINES = 200
 BLOCK_BYTES = 24 << 10
 HEAD_BYTES = 400
 CONTEXT = 2
+NEAR_LINES, NEAR_BYTES = 80, 12 << 10
+"""Lines and bytes around a line in which a time is looked for."""
 TEXT_MAX = 600
 ERRORS_KEPT = 60
 MEMO = 4096
@@ -57,6 +61,8 @@ class Occurrence(NamedTuple):
     steps: int
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    about: float | None = None
+    """the time of a neighbouring record, for a line without one of its own: a traceback has none"""
 
 
 class Scanned(NamedTuple):
@@ -84,6 +90,8 @@ class Scanned(NamedTuple):
     """the values of the training lines"""
     memory: tuple[tuple[int, str], ...] = ()
     """(number, text) of lines with numbers of memory"""
+    told: Told = Told()
+    """what it says of the run and of its place in it"""
 
 
 ENOUGH_STEPS = 4
@@ -300,13 +308,12 @@ class Scanner:
         self._stream = matcher.engine.stream()
         self._collector = Collector(name, exact=exact, limit=matcher.rows)
         anchors = matcher.anchors
-        self._loss, self._first_step = anchors.loss, anchors.first_step
-        self._first_odd, self._first_kept = anchors.first_odd, anchors.first_kept
+        self._first_step, self._first_odd, self._first_kept = anchors.first_step, anchors.first_odd, anchors.first_kept
         self._memory_hits: list[int] = []
         self._memory: list[tuple[int, str]] = []
         self._memory_at = -1  # the line last taken for its numbers of memory
         # offsets behind hits of training lines: of losses, of other values, and of values that are odd
-        self._step_hits: tuple[list[int], list[int], list[int]] = ([], [], [])
+        self._step_hits: tuple[list[int], list[int], list[int]] = (self._stream.losses, [], [])
         self._parts: list[tuple[bytes, int, int]] = []  # chunks whose training lines are still to be read
         self._window = Window()
         self._waiting: list[tuple[int, int]] = []  # hits not judged yet
@@ -388,11 +395,11 @@ class Scanner:
             self._waiting += hits
         # what lies a chunk behind has its following lines at hand
         limit = self._seen - CHUNK
-        self._collect(limit)
         if self._waiting and self._waiting[0][0] <= limit:
             self._judge(limit)
         elif self._steps < self._steps_wanted:
             self._count_steps(limit)
+        self._collect(limit)
 
     def _collect(self, limit: int) -> None:
         """Read the lines with numbers up to ``limit``: an engine may report late."""
@@ -410,19 +417,13 @@ class Scanner:
 
     def _sorted_out(self, hits: list[Hit]) -> list[Hit]:
         """The hits that speak of failures; those of lines with numbers are put aside."""
-        loss = self._loss
-        losses, others, odd = self._step_hits
-        found = [end for end, aid in hits if aid == loss]
-        losses += found
-        if len(found) == len(hits):
-            return []
         first = self._first_kept
         rest = [hit for hit in hits if hit[1] < first]
-        if len(found) + len(rest) < len(hits):
+        if len(rest) < len(hits):
+            _, others, odd = self._step_hits
             for end, aid in hits:
                 if aid >= self._first_step:
-                    if aid != loss:
-                        others.append(end)
+                    others.append(end)
                 elif aid >= self._first_odd:
                     odd.append(end)
                 elif aid >= first:
@@ -477,6 +478,7 @@ class Scanner:
             if isinstance(value, (list, dict, set)):
                 setattr(twin, name, value.copy())
         twin._first = {rule: kept.copy() for rule, kept in self._first.items()}
+        twin._step_hits = (self._step_hits[0].copy(), self._step_hits[1].copy(), self._step_hits[2].copy())
         twin._stream, twin._collector = _Ended(), _Told(tracks)
         return twin.finish()
 
@@ -484,11 +486,11 @@ class Scanner:
         """The end of the source (or of the patience): judge what waits and give the result."""
         self._flush()
         self._waiting += self._sorted_out(self._stream.close())
-        self._collect(self._seen)
         if self._prose_hits:
             self._waiting = sorted(self._waiting + self._prose_hits)
         self._judge(self._seen + 1, final=True)
         self._count_steps(self._seen)
+        self._collect(self._seen)
         self._find_last_step()
         occurrences: list[Occurrence] = []
         for rule, first in self._first.items():
@@ -535,7 +537,14 @@ class Scanner:
             cancelled,
             self._collector.finish(self.name),
             tuple(self._memory),
+            self._told(),
         )
+
+    def _told(self) -> Told:
+        """What the beginning and the end say of the run."""
+        whole = self._seen <= len(self._head)
+        end = self._head if whole else self._window.slice(max(self._window.base, self._seen - TOLD_REACH), self._seen)
+        return told(self._head, end, whole=whole)
 
     # ---------------------------------------------------------------- judging
 
@@ -629,11 +638,11 @@ class Scanner:
         at = max(self._steps_at, window.base)
         if at > self._steps_until:
             self._steps_wanted = self._steps
-        while self._steps < self._steps_wanted and at < upto:
-            found = window.find(b"oss", at, upto)
-            if found < 0:
+        while self._steps < self._steps_wanted:
+            found = self._step_behind(at)
+            if not at < found <= upto:
                 break
-            start, stop = window.line_start(found), window.line_end(found)
+            start, stop = window.line_start(found - 1), window.line_end(found - 1)
             if stop > upto and stop - start < CHUNK:
                 # the rest of the line is still to come
                 self._steps_at = start
@@ -642,6 +651,11 @@ class Scanner:
                 self._steps += 1
             at = stop
         self._steps_at = max(self._steps_at, upto)
+
+    def _step_behind(self, at: int) -> int:
+        """The first hit of a training line behind an offset, 0 if none is known yet."""
+        ends = [hits[n] for hits in self._step_hits[:2] if (n := bisect_right(hits, at)) < len(hits)]
+        return min(ends, default=0)
 
     def _find_last_step(self) -> None:
         """Line and time of the last training step, if it stands near the end of the source."""
@@ -718,7 +732,7 @@ class Scanner:
         wanted: dict[int, list[int]] = {}
         specials: set[str] = set()
         for aid in anchors:
-            for target in matcher.anchors.targets[aid]:
+            for target in matcher.anchors.targets(aid):
                 wanted.setdefault(target >> CLAUSE_BITS, []).append(target & CLAUSE_MASK)
             name = matcher.anchors.special.get(aid, "")
             if name:
@@ -853,7 +867,25 @@ class Scanner:
         if head and head.pid is not None:
             self._pids[head.pid] = None
         steps = self._steps_before(line.start)
-        return _occurrence(rule, self._line_of(line.start), steps, line, args, tuple(before), tuple(behind))
+        made = _occurrence(rule, self._line_of(line.start), steps, line, args, tuple(before), tuple(behind))
+        if made.seconds is None and after >= 0:
+            return made._replace(about=self._time_near(line))
+        return made
+
+    def _time_near(self, line: _Line) -> float | None:
+        """The time of the record that follows a line, else of the one before it: what ends a process is printed when
+        it ends, which may be long after the record before it."""
+        window = self._window
+        at = line.stop + 1
+        for raw in window.slice(at, min(window.end, at + NEAR_BYTES)).split(b"\n")[:NEAR_LINES]:
+            seconds = _seconds_in(records.read_line(raw).text)
+            if seconds is not None:
+                return seconds
+        for n, (_, text) in enumerate(self._lines_back(line.start)):
+            seconds = _seconds_in(text)
+            if seconds is not None or n >= NEAR_LINES:
+                return seconds
+        return None
 
     def _keep(self, rule: str, line: _Line, args: dict[str, str], after: int) -> None:
         self._counts[rule] = self._counts.get(rule, 0) + 1
@@ -1020,6 +1052,12 @@ def _split(hits: list[int], limit: int) -> list[int]:
     found = hits[:count]
     del hits[:count]
     return found
+
+
+def _seconds_in(text: str) -> float | None:
+    """The time that a record's head or a CANN header gives."""
+    head = records.head_of(text)
+    return head.seconds if head is not None and head.seconds is not None else records.cann_seconds(text)
 
 
 def _far(text: str, head: records.Head | None, seconds: int) -> bool:

@@ -14,9 +14,16 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from operator import sub
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from doctor.scan.lazy import lazy_bytes
+from doctor.scan.lazy import lazy_bytes, load_numpy
+
+if TYPE_CHECKING:
+    Floats = array[float]
+    Ints = array[int]
+else:
+    # evaluated at every start; as texts they would be compiled then
+    Floats = Ints = array
 
 COLUMNS = ("step", "epoch", "loss", "lr", "grad_norm", "loss_scale", "overflow", "skipped", "nan_steps",
            "step_time", "throughput", "data_time")  # fmt: skip
@@ -61,9 +68,9 @@ class Track(NamedTuple):
     """train · eval"""
     made: str
     """how the lines were understood: named (every column by its name) · inferred"""
-    columns: dict[str, "array[float]"]
-    lines: "array[int]"
-    marks: "array[int]"
+    columns: dict[str, Floats]
+    lines: Ints
+    marks: Ints
     units: dict[str, str]
     total: int
     """steps that the run shall have as the lines say, 0 if they do not"""
@@ -148,7 +155,7 @@ class _Value(NamedTuple):
 class _Layout(NamedTuple):
     """Lines of one make: the expression with one group a value, and what the values are."""
 
-    find: Callable[[bytes, int, int], "re.Match[bytes] | None"]
+    find: Callable[[bytes, int, int], re.Match[bytes] | None]
     columns: tuple[str, ...]
     factors: tuple[float, ...]
     kind: str
@@ -471,6 +478,7 @@ class _Rows:
 
     def thin(self) -> None:
         """Keep every second row, and those that stick out of their neighbourhood."""
+        load_numpy()
         import numpy as np
 
         self.level()
@@ -521,7 +529,7 @@ def _loud(values: Any, most: int) -> Any:
 _STEADY = frozenset(("epoch", "loss_scale", "overflow", "skipped", "nan_steps"))
 
 
-def _numbers(column: str, texts: Sequence[bytes], factor: float) -> "array[float]":
+def _numbers(column: str, texts: Sequence[bytes], factor: float) -> Floats:
     if column in _STEADY:
         # the same text nearly always: each is read once
         known = {t: _TRUTH[t.lower()] if t.lower() in _TRUTH else float(t) for t in set(texts)}

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from doctor import engine, ranking
+from doctor import engine, groups, ranking
 from doctor.i18n import LANGUAGES, tr
 from doctor.model import SEVERITIES, Evidence, InputSeen, Report, Text
 from doctor.rulebase import RuleBase, load, tool_info
@@ -361,7 +361,7 @@ class Watcher:
         lanes = list(self._lanes.values())
         factor, least = self.options.stall, self.options.stall_least
         failed = any(
-            alarm.severity == "error" and alarm.rule not in OWN and not alarm.topic.startswith(ranking.SURVIVES)
+            alarm.severity == "error" and alarm.rule not in OWN and not groups.survives(alarm.topic)
             for alarm in self.alarms.active()
         )
         all_of_them = None if failed else pace.stalled(lanes, now, factor, least)
