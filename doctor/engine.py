@@ -118,11 +118,11 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
             order += 1
             if item.path is not None:
                 paths[item.name] = item.path
-            known = options.known(item)
-            if known is not None:
-                pieces += [(order, known.scan.name, piece) for piece in known.pieces]
-                suspicious += bool(known.suspicious)
-                _note(order, known, scans, seen, facts)
+            before = options.known(item)
+            if before is not None:
+                pieces += [(order, before.scan.name, piece) for piece in before.pieces]
+                suspicious += bool(before.suspicious)
+                _note(order, before, scans, seen, facts)
                 continue
             if item.path is not None and item.size is not None and item.size > SMALL:
                 large.append((order, item))

@@ -7,7 +7,7 @@ the chunk behind it has been read, so that a block can reach over a chunk's end.
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from doctor.rulebase import Clause, LogSpec, RuleBase
 from doctor.scan import records
@@ -473,14 +473,15 @@ class Scanner:
 
         self.advance()
         tracks = self._collector.so_far(self.name)
-        twin = copy(self)
+        twin: Any = copy(self)
         for name, value in vars(self).items():
             if isinstance(value, (list, dict, set)):
                 setattr(twin, name, value.copy())
         twin._first = {rule: kept.copy() for rule, kept in self._first.items()}
         twin._step_hits = (self._step_hits[0].copy(), self._step_hits[1].copy(), self._step_hits[2].copy())
         twin._stream, twin._collector = _Ended(), _Told(tracks)
-        return twin.finish()
+        scan: Scanned = twin.finish()
+        return scan
 
     def finish(self, problem: tuple[str, str] | None = None, cancelled: bool = False) -> Scanned:
         """The end of the source (or of the patience): judge what waits and give the result."""

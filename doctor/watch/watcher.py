@@ -10,6 +10,7 @@ from doctor import engine, groups, ranking
 from doctor.i18n import LANGUAGES, tr
 from doctor.model import SEVERITIES, Evidence, InputSeen, Report, Text
 from doctor.rulebase import RuleBase, load, tool_info
+from doctor.run.places import place_sources
 from doctor.scan.inputs import Source
 from doctor.scan.read import SMALL, Read
 from doctor.scan.records import rank_in_name
@@ -344,14 +345,14 @@ class Watcher:
             from doctor import training
 
             judged, series, _ = training.judge(self.base, scans, paths)
-        findings, diagnoses = ranking.rank(self.base, judged, facts)
+        findings, diagnoses, run = ranking.judge(self.base, judged, facts)
         self._series = series
-        self._ranks = {s.scan.name: s.rank for s in ranking.place_sources(scans)}
+        self._ranks = {s.scan.name: s.rank for s in place_sources(scans)}
         for lane in self._lanes.values():
             if lane.rank is None:
                 lane.rank = self._ranks.get(lane.name)
         self.report = Report({"kind": "inputs", "inputs": list(self.inputs)}, "unknown", diagnoses, findings,
-                             series=series)  # fmt: skip
+                             series=series, run=run)  # fmt: skip
         return self.report
 
     # ------------------------------------------------------------------ what no line reports
