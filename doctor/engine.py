@@ -134,9 +134,9 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
             order += 1
             if item.path is not None:
                 paths[item.name] = item.path
-            known = options.known(item)
-            if known is not None:
-                read_in.append((order, _kept(known)))
+            before = options.known(item)
+            if before is not None:
+                read_in.append((order, _kept(before)))
                 continue
             try:
                 if _holds_partial(item):
