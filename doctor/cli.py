@@ -15,9 +15,11 @@ from doctor.i18n import LANGUAGES, default_language, tr
 if TYPE_CHECKING:
     import argparse
 
+    from doctor.model import Report
     from doctor.statusline import StatusLine
 
 USAGE, OWN_FAILURE, INTERRUPTED = 2, 3, 130
+FORMATS = ("text", "json", "html")
 
 
 def _common(parser: argparse.ArgumentParser, *, fail_on: bool = True) -> None:
@@ -27,7 +29,7 @@ def _common(parser: argparse.ArgumentParser, *, fail_on: bool = True) -> None:
     parser.add_argument("--no-color", action="store_true", default=argparse.SUPPRESS, help="no colours")
     parser.add_argument("--rules", metavar="DIR", help="another rules folder")
     if fail_on:
-        parser.add_argument("--format", choices=("text", "json"), default="text")
+        parser.add_argument("--format", choices=FORMATS, default="text")
         parser.add_argument("--output", metavar="FILE", help="write the result there instead of stdout")
         parser.add_argument("--fail-on", choices=("error", "warning", "advice"), default="error",
                             help="exit with 1 from this severity on (default: error)")  # fmt: skip
@@ -47,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", "-V", action="version", version=f"doctor {__version__}")
     top.add_argument("--lang", choices=LANGUAGES, default=argparse.SUPPRESS)
     top.add_argument("--no-color", action="store_true", default=argparse.SUPPRESS)
+    top.add_argument("--ascii", action="store_true", default=argparse.SUPPRESS, help="the screen in ASCII")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser, prog="doctor")
 
     diagnose = commands.add_parser("diagnose", help="name the root cause of failing logs")
@@ -68,6 +71,9 @@ def parser() -> argparse.ArgumentParser:
     from doctor import smokecli
 
     smokecli.add(commands, _common)
+    from doctor import watchcli
+
+    watchcli.add(commands, _common)
 
     demo = commands.add_parser("demo", help="diagnose the shipped sample run")
     demo.add_argument("--all", action="store_true", help=argparse.SUPPRESS)
@@ -110,7 +116,9 @@ def parser() -> argparse.ArgumentParser:
     _common(explain, fail_on=False)
 
     commands.add_parser("schema", help="the JSON Schema of the report")
-    commands.add_parser("tui", help="the screen, also reached by doctor alone")
+    screen = commands.add_parser("tui", help="the screen, also reached by doctor alone")
+    screen.add_argument("--ascii", action="store_true", default=argparse.SUPPRESS, help="marks and frames in ASCII")
+    screen.add_argument("--lang", choices=LANGUAGES, default=argparse.SUPPRESS)
     return top
 
 
@@ -141,11 +149,13 @@ def run(argv: Sequence[str]) -> int:
         args = _parse(argv)
     except SystemExit as end:
         return int(end.code or 0)
-    lang = getattr(args, "lang", None) or default_language()
+    args.said = getattr(args, "lang", "")
+    lang = args.said or default_language()
     args.lang, args.no_color = lang, getattr(args, "no_color", False)
     command: Callable[[argparse.Namespace], int] = {
         None: _tui, "tui": _tui, "diagnose": _diagnose, "demo": _demo, "rules": _rules, "explain": _explain,
         "schema": _schema, "check": _check, "record": _record, "smoke": _smoke, "fix": _fix, "resume": _resume,
+        "watch": _watch,
     }[args.command]  # fmt: skip
     try:
         return command(args)
@@ -199,6 +209,19 @@ def write_result(args: argparse.Namespace, text: str) -> bool:
         return True
     sys.stdout.write(text)
     return True
+
+
+def write_document(args: argparse.Namespace, report: Report) -> bool | None:
+    """Write a report as --format says; None for text, which every command lays out in its own way."""
+    if args.format == "json":
+        from doctor.render.json import render
+
+        return write_result(args, render(report, indent=2 if sys.stdout.isatty() else None) + "\n")
+    if args.format == "html":
+        from doctor.render.html import page
+
+        return write_result(args, page(report, args.lang))
+    return None
 
 
 class _Progress:
@@ -288,18 +311,18 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
         from doctor.training import table
 
         ok = write_result(args, table(scans))
-    elif args.format == "json":
-        from doctor.render.json import render
-
-        ok = write_result(args, render(report, indent=2 if sys.stdout.isatty() else None) + "\n")
     else:
-        from doctor.render import text
-
-        if args.output:
-            ok = write_result(args, text.plain(text.layout(report, args.lang, every=args.all)))
+        written = write_document(args, report)
+        if written is not None:
+            ok = written
         else:
-            text.emit(report, args.lang, every=args.all, no_color=args.no_color)
-            ok = True
+            from doctor.render import text
+
+            if args.output:
+                ok = write_result(args, text.plain(text.layout(report, args.lang, every=args.all)))
+            else:
+                text.emit(report, args.lang, every=args.all, no_color=args.no_color)
+                ok = True
     code = engine.exit_code(report, args.fail_on)
     return code if ok else max(code, USAGE)
 
@@ -343,6 +366,12 @@ def _resume(args: argparse.Namespace) -> int:
     return fixcli.resume(args)
 
 
+def _watch(args: argparse.Namespace) -> int:
+    from doctor import watchcli
+
+    return watchcli.run(args)
+
+
 def _explain(args: argparse.Namespace) -> int:
     from doctor import rulecli
 
@@ -364,7 +393,12 @@ def _tui(args: argparse.Namespace) -> int:
         parser().print_help()
         return 0 if args.command is None else USAGE
     from doctor.tui.app import DoctorApp
+    from doctor.tui.state import State, folder
 
-    app = DoctorApp(lang=args.lang)
+    state = State(folder())
+    # what was said for this run comes before what was chosen in an earlier one, and that before the locale
+    said = args.said or os.environ.get("DOCTOR_LANG", "")
+    ascii_only = getattr(args, "ascii", None) or (True if os.environ.get("DOCTOR_ASCII") else None)
+    app = DoctorApp(lang=args.lang if said else None, state=state, ascii_only=ascii_only)
     app.run()
     return app.return_code or 0

@@ -197,11 +197,11 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``log`` for a log rule; ``host`` for a check: answers by key, see ``doctor.hosts.compose``; ``config`` for a
-    condition: the text of a file named ``name``, judged with some ``facts`` and the ``weights`` (shapes by name) or
-    the ``weight_problem`` of a file beside it; ``smoke`` for a verdict of the smoke test: what differs from a healthy
-    run, see ``doctor.smoke.compose``; ``code`` for a code rule: a Python file, judged for the ``versions`` given
-    (default: the newest table)."""
+    """``log`` for a log rule or for training lines (with a ``config`` beside them where the rule wants one); ``host``
+    for a check: answers by key, see ``doctor.hosts.compose``; ``config`` for a condition: the text of a file named
+    ``name``, judged with some ``facts`` and the ``weights`` (shapes by name) or the ``weight_problem`` of a file
+    beside it; ``smoke`` for a verdict of the smoke test: what differs from a healthy run, see ``doctor.smoke.compose``;
+    ``code`` for a code rule: a Python file, judged for the ``versions`` given (default: the newest table)."""
 
     log: str = ""
     host: dict[str, Any] = {}
@@ -446,6 +446,9 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
     for n, fix in enumerate(rule.fix if rule.match.when is not None else ()):
         for trouble in lint_fix(fix):
             say(f"$.fix[{n}]", trouble)
+    for n, fix in enumerate(rule.fix):
+        if fix.rewrite and (rule.match.code is None or (full and not _rewrites(fix.rewrite))):
+            say(f"$.fix[{n}].rewrite", f"{fix.rewrite!r} is none of doctor.patch.rewrites, which code rules name")
     with_examples = (rule.match.log, rule.match.when, rule.match.smoke, rule.match.code, rule.match.series)
     if any(match is not None for match in with_examples) or judged_check:
         if not rule.tests.hit:
@@ -553,6 +556,13 @@ def _lint_code(path: str, rule: RuleS, code: CodeS, node: yaml.Node | None, *, f
                     if word not in CODE_ARGS:
                         say(f"$.{field}.{lang}", f"{{{word}}} is filled by nothing in a code rule")
     return found
+
+
+def _rewrites(name: str) -> bool:
+    """Whether a rewrite has that name."""
+    import importlib
+
+    return name in importlib.import_module("doctor.patch.rewrites").REWRITES
 
 
 def _callable(call: str) -> bool:
@@ -772,6 +782,11 @@ def _index_row(rule: RuleS) -> list[Any]:
     ]  # fmt: skip
 
 
+def _plain(targets: tuple[int, ...]) -> int | list[int]:
+    """Targets of an anchor as the header holds them: nearly all have one, and numbers load sooner than lists."""
+    return targets[0] if len(targets) == 1 else list(targets)
+
+
 def compile_folder(folder: str, *, full: bool = False) -> bytes:
     """The compiled form of a rules folder; see ``doctor.rulebase.RuleBase``. ``full``: with the whole linter."""
     rules, topics, problems = read_folder(folder, full=full)
@@ -813,8 +828,8 @@ def compile_rules(
         "problems": [list(p) for p in problems],
         "ids": [rule.id for _, rule in loaded],
         "aliases": aliases or {},
-        "anchor_targets": [list(a.targets) for a in anchors if a.kind != PROSE],
-        "prose_targets": [list(a.targets) for a in anchors if a.kind == PROSE],
+        "anchor_targets": [_plain(a.targets) for a in anchors if a.kind != PROSE],
+        "prose_targets": [_plain(a.targets) for a in anchors if a.kind == PROSE],
         "series": [n for n, (_, rule) in enumerate(loaded) if rule.kind == "series"],
         "anchor_info": [
             n for n, a in enumerate(anchors) if any(_takes_info(loaded[t >> CLAUSE_BITS][1]) for t in a.targets)

@@ -128,6 +128,14 @@ def _differences(args: dict[str, Any], expected: dict[str, str]) -> str:
     return ", ".join(f"{k} is {args.get(k)!r}, expected {v!r}" for k, v in expected.items() if args.get(k) != v)
 
 
+def _values(example: dict[str, Any]) -> dict[str, Any]:
+    """The values of the configuration of an example, by name."""
+    from doctor.plan import detect
+
+    plan = detect.only([(example["name"], example["config"])]) if example["config"] else None
+    return {name: value.value for name, value in plan.values.items()} if plan else {}
+
+
 def _fired(scan: Scanned, rule: str) -> dict[str, str] | None:
     return next((o.args for o in scan.occurrences if o.rule == rule), None)
 
@@ -152,7 +160,8 @@ def _log_examples(
             if rule.kind == "series":
                 from doctor import training
 
-                scan = training.judge(base, [scan], {}).scans[0]
+                held = {scan.name: example["log"].encode()}
+                scan = training.judge(base, [scan], {}, held, _values(example)).scans[0]
             args = _fired(scan, rule.id)
             if time.perf_counter() - began > 2.0:
                 say(f"{kind} {number} takes over two seconds")
