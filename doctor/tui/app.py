@@ -151,6 +151,10 @@ class DoctorApp(App[None]):
         """A passing notice; never markup."""
         self.notify(text, severity="error" if wrong else "information", markup=False)
 
+    def spool(self, text: str) -> str:
+        """Keep a text as a file until the end; returns its path. Raises OSError."""
+        return self._spool.write(text)[0]
+
     def rulebase(self) -> RuleBase:
         """The rules as they were when the last diagnosis began."""
         if self._base is None:
@@ -321,6 +325,13 @@ class DoctorApp(App[None]):
     def action_checks(self) -> None:
         """What can be judged, and the rules."""
         self.show("checks")
+
+    def action_new_rule(self, line: str = "", level: str = "", context: str = "") -> None:
+        """Make a rule of a log line. ``level``: that of its record, ``context``: where it was seen."""
+        if isinstance(self.screen, ChecksScreen):
+            self.screen.write_from(line, level, context)
+        else:
+            self.push_screen(ChecksScreen((line, level, context)))
 
     def action_help(self) -> None:
         """The keys."""
