@@ -55,7 +55,7 @@ class LogPane(Vertical):
         Binding("slash", "search", "tui.key.search"),
         Binding("n", "again(True)", "tui.key.next_hit", show=False),
         Binding("N", "again(False)", "tui.key.previous_hit", show=False),
-        Binding("w", "new_rule", "tui.key.new_rule", show=False),
+        Binding("R", "new_rule", "tui.key.new_rule", show=False),
     ]
 
     class SearchClosed(Message):
