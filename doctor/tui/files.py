@@ -99,5 +99,10 @@ def save_report(report: Report, path: str, lang: str, ascii_only: bool) -> None:
         content = render(report, indent=2) + "\n"
     else:
         content = report_text(report, lang, ascii_only)
+    save_text(content, path)
+
+
+def save_text(content: str, path: str) -> None:
+    """Write a text. Raises OSError."""
     with open(path, "w", encoding="utf-8", errors="replace") as file:
         file.write(content)

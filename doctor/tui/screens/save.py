@@ -1,4 +1,4 @@
-"""Where to save a report."""
+"""Where to save a report, or a piece of one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 
 from doctor.model import Report
 from doctor.tui.base import TranslatedModal, TranslatedScreen, ascii_only, outside
-from doctor.tui.files import report_text, save_report
+from doctor.tui.files import report_text, save_report, save_text
 
 DEFAULT = "doctor-report.txt"
 
@@ -23,7 +23,7 @@ class SaveScreen(TranslatedModal[str | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "tui.key.back")]
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report | str) -> None:
         super().__init__()
         self._report = report
         self._warned = ""
@@ -36,7 +36,9 @@ class SaveScreen(TranslatedModal[str | None]):
 
     def retranslate(self) -> None:
         self.query_one("#save-title", Static).update(self.tr("save.title"))
-        self.query_one("#save-note", Static).update(self.tr("save.note"))
+        self.query_one("#save-note", Static).update(
+            self.tr("save.note_piece" if isinstance(self._report, str) else "save.note")
+        )
 
     @on(Input.Changed)
     def _changed(self) -> None:
@@ -53,7 +55,10 @@ class SaveScreen(TranslatedModal[str | None]):
             note.update(self.tr("save.exists", path=outside(path)))
             return
         try:
-            save_report(self._report, path, self.doctor.lang, ascii_only())
+            if isinstance(self._report, str):
+                save_text(self._report, path)
+            else:
+                save_report(self._report, path, self.doctor.lang, ascii_only())
         except (OSError, ValueError) as error:
             note.update(self.tr("save.failed", why=outside(getattr(error, "strerror", None) or str(error))))
             return
@@ -66,8 +71,14 @@ def copy(screen: TranslatedScreen[Any], report: Report) -> None:
     screen.doctor.say(screen.tr("result.copied"))
 
 
-def save(screen: TranslatedScreen[Any], report: Report) -> None:
-    """The whole report to a file that the user names."""
+def copy_text(screen: TranslatedScreen[Any], text: str) -> None:
+    """A piece of a report to the clipboard."""
+    screen.app.copy_to_clipboard(text)
+    screen.doctor.say(screen.tr("result.copied_part"))
+
+
+def save(screen: TranslatedScreen[Any], report: Report | str) -> None:
+    """The whole report, or a piece of it as text, to a file that the user names."""
 
     def saved(path: str | None) -> None:
         if path:
