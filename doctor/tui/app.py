@@ -185,6 +185,20 @@ class DoctorApp(App[None]):
             self._base = load(self.rules)
         return self._base
 
+    def rulebase_matches(self, rule: str, text: str) -> list[tuple[int, int]]:
+        """Where in a line of a log a rule matches, for the eye; nothing if its expressions look at more than that."""
+        from doctor.tui.matches import matches_of
+
+        return matches_of(self.rulebase(), rule, text)
+
+    def show_patch(self, path: str) -> None:
+        """The model screen with what would mend a file."""
+        from doctor.tui.screens.model import ModelScreen
+
+        screen = ModelScreen(path, self.rules)
+        self.push_screen(screen)
+        screen.call_after_refresh(screen.action_tab, "patch")
+
     # ------------------------------------------------------------------ diagnosing
 
     def get_driver_class(self) -> type[Driver]:

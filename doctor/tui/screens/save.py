@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 
 from doctor.model import Report
 from doctor.tui.base import TranslatedModal, TranslatedScreen, ascii_only, outside
-from doctor.tui.files import report_text, save_report
+from doctor.tui.files import report_text, save_report, save_text
 
 DEFAULT = "doctor-report.txt"
 
@@ -72,14 +72,24 @@ def copy(screen: TranslatedScreen[Any], report: Report) -> None:
     screen.doctor.say(screen.tr("result.copied"))
 
 
-def save(screen: TranslatedScreen[Any], report: Report) -> None:
-    """The whole report to a file that the user names."""
+def copy_text(screen: TranslatedScreen[Any], text: str) -> None:
+    """A piece of a report to the clipboard."""
+    screen.app.copy_to_clipboard(text)
+    screen.doctor.say(screen.tr("result.copied_part"))
+
+
+def save(screen: TranslatedScreen[Any], report: Report | str) -> None:
+    """The whole report, or a piece of it as text, to a file that the user names."""
 
     def saved(path: str | None) -> None:
         if path:
             screen.doctor.say(screen.tr("result.saved", path=outside(path)))
 
     def write(path: str) -> None:
-        save_report(report, path, screen.doctor.lang, ascii_only())
+        if isinstance(report, str):
+            save_text(report, path)
+        else:
+            save_report(report, path, screen.doctor.lang, ascii_only())
 
-    screen.app.push_screen(SaveScreen(write), saved)
+    note = "save.note_piece" if isinstance(report, str) else "save.note"
+    screen.app.push_screen(SaveScreen(write, note=note), saved)
