@@ -328,6 +328,8 @@ class DoctorApp(App[None]):
 
     def action_new_rule(self, line: str = "", level: str = "", context: str = "") -> None:
         """Make a rule of a log line. ``level``: that of its record, ``context``: where it was seen."""
+        from doctor.tui.screens.checks import ChecksScreen
+
         if isinstance(self.screen, ChecksScreen):
             self.screen.write_from(line, level, context)
         else:
