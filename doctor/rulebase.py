@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from doctor import __version__, cache
 
-FORMAT = 22
+FORMAT = 23
 """Raise when the compiled form changes."""
 
 
@@ -172,6 +172,12 @@ class RuleBase:
         return found
 
     @property
+    def profile(self) -> dict[str, Any]:
+        """The compiled conditions over a profile, by rule; see doctor.profile."""
+        found: dict[str, Any] = self._section("profile")
+        return found
+
+    @property
     def topics(self) -> dict[str, dict[str, str]]:
         """The labels of topics.yaml with their texts."""
         found: dict[str, dict[str, str]] = self._section("topics")
@@ -327,6 +333,7 @@ def _code_stamps() -> list[str]:
         "scan/matcher.py",
         "plan/cel.py",
         "plan/schema.py",
+        "profile/facts.py",
     )
     return [str(os.stat(f"{here}/{name}").st_mtime_ns) for name in names if os.path.exists(f"{here}/{name}")]
 
