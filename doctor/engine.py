@@ -21,6 +21,7 @@ from doctor.scan.series import ROWS, ROWS_LEAST
 if TYPE_CHECKING:
     from doctor.checkup import Checkup
     from doctor.plan.schema import Plan
+    from doctor.profile.tables import Table
 
 PARALLEL_FROM = 48 << 20
 """Bytes from which a second process pays for its start."""
@@ -28,7 +29,14 @@ PARALLEL_FROM = 48 << 20
 NOT_JUDGED_KINDS = frozenset(kinds.KINDS) - kinds.LOG_KINDS - {"empty", "binary"} | {"npu_smi", "hccn_tool"}
 """Kinds that are recognised and only judged in so far as a log rule knows a text in them."""
 
-UNDERSTOOD = frozenset(kinds.LOG_KINDS) - {"text", "npu_smi", "hccn_tool", "versions", "shell", "environment"}
+UNDERSTOOD = frozenset((*kinds.LOG_KINDS, "profile_csv", "profile_json")) - {
+    "text",
+    "npu_smi",
+    "hccn_tool",
+    "versions",
+    "shell",
+    "environment",
+}
 """Kinds of which silence means health."""
 
 PROBLEM_TEXT: dict[str, Text] = {
@@ -61,6 +69,7 @@ PROBLEM_TEXT: dict[str, Text] = {
         "en": "this partial result speaks of rules that are not here and is left out; write it again with the same "
         "doctor and rules",
     },
+    "cut": {"zh": "文件在中途结束，只读了前面的部分", "en": "it ends in the middle; what is before was read"},
     "interrupted": {"zh": "已中断，只读了一部分", "en": "interrupted; only a part was read"},
     "time": {"zh": "到达时间上限，只读了一部分", "en": "the time limit was reached; only a part was read"},
 }
@@ -182,14 +191,24 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     judged: list[Scanned] = [one.scan for one in ordered if one.judged]
     series: tuple[dict[str, Any], ...] = ()
     crashed: dict[str, str] = {}
-    if any(scan.tracks or scan.memory for scan in judged):
+    tables = sorted((table for one in ordered for table in one.tables), key=lambda table: table.source)
+    trained = any(scan.tracks or scan.memory for scan in judged)
+    plan = _plan(pieces) if trained or tables else None
+    if trained:
         from doctor import training
 
-        plan = _plan(pieces)
         values = {name: value.value for name, value in plan.values.items()} if plan else {}
         held = {_Paste.name: paste} if paste is not None else {}
         judged, series, crashed = training.judge(base, judged, paths, held, values)
     told = {k: v[0] for k, v in facts.items()}
+    profiled: dict[str, Any] = {}
+    if tables:
+        from doctor.profile import judge as profiles
+
+        ranks = {s.name: rank for s in inputs_seen if (rank := ranking.rank_in_name(s.name)) is not None}
+        of_tables = profiles.judge(base, tables, [s.name for s in inputs_seen], plan, ranks)
+        judged, profiled = [*judged, *of_tables.scans], of_tables.shown
+        crashed = crashed | of_tables.crashed
     findings, diagnoses, run = ranking.judge(base, judged, told, _rank_tables(pieces))
     findings += tuple(
         Finding(
@@ -217,7 +236,8 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         diagnoses,
         findings,
         tuple(inputs_seen),
-        {name: {"value": value, "source": source, "line": line} for name, (value, source, line) in facts.items()},
+        {name: {"value": value, "source": source, "line": line} for name, (value, source, line) in facts.items()}
+        | ({"profile": {"value": profiled, "source": tables[0].source, "line": 0}} if profiled else {}),
         series,
         {
             "load": round(loaded - started, 4),
@@ -326,6 +346,8 @@ def _kept(read: Read) -> Kept:
         state, names = "empty", ("empty",)
     elif names == ("binary",):
         state, why = "unreadable", PROBLEM_TEXT["binary"]
+    elif read.tables and not read.judged:
+        state, why = _of_tables(read.tables, scan.problem)
     elif not read.judged or all(k in NOT_JUDGED_KINDS for k in names):
         state, why = "not_judged", NOT_JUDGED
     elif scan.problem:
@@ -337,12 +359,26 @@ def _kept(read: Read) -> Kept:
         from doctor.scan.versions import facts as versions
 
         facts = dict(versions(scan.head))
-    return Kept(scan._replace(head=b""), names, read.judged, state, why, read.suspicious, read.pieces, facts)
+    return Kept(
+        scan._replace(head=b""), names, read.judged, state, why, read.suspicious, read.pieces, facts, read.tables
+    )  # fmt: skip
 
 
 def _seen(one: Kept) -> InputSeen:
     scan = one.scan
     return InputSeen(scan.name, one.kinds, scan.size, scan.lines, scan.rank, one.state, one.why)
+
+
+def _of_tables(tables: "Sequence[Table]", problem: tuple[str, str] | None) -> tuple[str, Text]:
+    """(state, why) of an input that a profiler wrote."""
+    from doctor.profile import unread
+
+    if problem:
+        return "partial", _problem_text(*problem)
+    why = next((text for table in tables if (text := unread(table))), Text())
+    if why:
+        return "not_judged", why
+    return ("partial", PROBLEM_TEXT["cut"]) if any(table.cut for table in tables) else ("read", Text())
 
 
 def _now_judged(seen: InputSeen, sources: frozenset[str]) -> bool:
@@ -399,9 +435,10 @@ def input_findings(seen: Sequence[InputSeen], scans: Sequence[Scanned], base: Ru
                                  severity="warning", confidence="certain", title=title, why=one.why))  # fmt: skip
         elif one.state == "not_judged":
             words = {lang: ", ".join(tr(lang, f"kind.{k}") for k in one.kinds) for lang in LANGUAGES}
+            why = one.why or NOT_JUDGED
             title = {
-                "zh": f"{one.name}：{words['zh']}，{NOT_JUDGED['zh']}",
-                "en": f"{one.name}: {words['en']}, {NOT_JUDGED['en']}",
+                "zh": f"{one.name}：{words['zh']}，{why['zh']}",
+                "en": f"{one.name}: {words['en']}, {why['en']}",
             }
             found.append(Finding("INPUT", Verdict.UNKNOWN, {"name": one.name}, (Evidence(one.name, 0, ""),),
                                  severity="advice", confidence="certain", title=title, why=one.why))  # fmt: skip

@@ -271,6 +271,11 @@ def layout(
 
         drawn = plot.lines(report, lang, every=every, columns=columns, ascii_only=ascii_only)
         out += [[(style, safe(text))] for style, text in drawn]
+    if "profile" in report.facts:
+        from doctor.render import profile
+
+        table = profile.rows(report, lang, every=every, columns=columns)
+        out += [[(style, safe(text))] for style, text in table]
     out += _inputs(report, lang, every, ascii_only)
     if report.diagnoses:
         out.append([("dim", tr(lang, "explain_hint", id=report.diagnoses[0].rule))])

@@ -11,7 +11,7 @@ import json
 import zlib
 from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from doctor import __version__
 from doctor.render.safe import printable, redact
@@ -19,6 +19,9 @@ from doctor.scan.read import Piece
 from doctor.scan.scanner import Occurrence, Scanned
 from doctor.scan.series import Track
 from doctor.scan.told import Told
+
+if TYPE_CHECKING:
+    from doctor.profile.tables import Table
 
 FORMAT = 1
 MAGIC = b"doctor.partial/"
@@ -43,6 +46,8 @@ class Kept(NamedTuple):
     suspicious: int
     pieces: tuple[Piece, ...]
     facts: dict[str, tuple[Any, int]]
+    tables: "tuple[Table, ...]" = ()
+    """what it holds of a profiler's output"""
 
 
 class Damaged(ValueError):
@@ -100,6 +105,7 @@ def _kept(one: Kept) -> dict[str, Any]:
         "suspicious": one.suspicious,
         "pieces": [[p.kind, p.first_line, redact(p.text)] for p in one.pieces if len(p.text) <= PIECE],
         "facts": one.facts,
+        "tables": [table._asdict() for table in one.tables],
     }
 
 
@@ -214,6 +220,16 @@ def _source(one: dict[str, Any]) -> Kept:
         {str(k): str(v) for k, v in one["why"].items()}, int(one["suspicious"]),
         tuple(Piece(str(kind), int(line), str(text)) for kind, line, text in one["pieces"]),
         {str(k): (value, int(line)) for k, (value, line) in one["facts"].items()},
+        tuple(map(_table, one["tables"])),
+    )  # fmt: skip
+
+
+def _table(one: dict[str, Any]) -> "Table":
+    from doctor.profile.tables import Table
+
+    return Table(
+        str(one["kind"]), str(one["source"]), int(one["rows"]), int(one["bad"]), tuple(map(str, one["used"])),
+        tuple(map(str, one["unused"])), tuple(map(str, one["missing"])), dict(one["data"]), bool(one["cut"]),
     )  # fmt: skip
 
 
