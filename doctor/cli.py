@@ -59,6 +59,8 @@ def parser() -> argparse.ArgumentParser:
     diagnose.add_argument("--max-seconds", type=_seconds, default=0.0, metavar="S", help="stop reading after this time")
     diagnose.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: as many as pay off)")
     diagnose.add_argument("--series", choices=("csv",), help="print the values of the training lines, not the report")
+    diagnose.add_argument("--partial", metavar="FILE",
+                          help="also write what was read, to be diagnosed with the parts of other nodes")  # fmt: skip
     diagnose.add_argument("--engine", choices=engines, default="", help=argparse.SUPPRESS)
     _common(diagnose)
 
@@ -138,7 +140,7 @@ def _parse(argv: Sequence[str]) -> Any:
 
         return SimpleNamespace(command="diagnose", inputs=list(argv[1:]), all=False, max_seconds=0.0, jobs=0,
                                engine="", rules=None, format="text", output=None, fail_on="error",
-                               series=None)  # fmt: skip
+                               series=None, partial=None)  # fmt: skip
     return parser().parse_args(argv)
 
 
@@ -296,10 +298,17 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
         signal.signal(signal.SIGALRM, on_alarm)
         signal.setitimer(signal.ITIMER_REAL, args.max_seconds + 0.2)
     progress = _Progress(args.lang) if sys.stderr.isatty() else None
+    partial: str = getattr(args, "partial", None) or ""
+    written: list[bool] = []
+
+    def keep(kept: Sequence[Any], problems: Sequence[Any]) -> None:
+        written.append(_write_partial(partial, kept, problems))
+
     try:
         options = engine.Options(
             jobs=args.jobs, engine=args.engine, max_seconds=args.max_seconds, rules=args.rules,
             cancelled=lambda: bool(interrupted), progress=progress, scanned=scans.extend,
+            kept=keep if partial else None,
         )  # fmt: skip
         report = engine.diagnose(inputs, options)
     finally:
@@ -312,9 +321,9 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
 
         ok = write_result(args, table(scans))
     else:
-        written = write_document(args, report)
-        if written is not None:
-            ok = written
+        document = write_document(args, report)
+        if document is not None:
+            ok = document
         else:
             from doctor.render import text
 
@@ -324,7 +333,20 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
                 text.emit(report, args.lang, every=args.all, no_color=args.no_color)
                 ok = True
     code = engine.exit_code(report, args.fail_on)
-    return code if ok else max(code, USAGE)
+    return code if ok and all(written) else max(code, USAGE)
+
+
+def _write_partial(path: str, kept: Sequence[Any], problems: Sequence[Any]) -> bool:
+    """Write what was read for a later diagnosis of all parts; False (and a line on stderr) if that cannot be."""
+    from doctor.run.partial import dump
+
+    try:
+        with open(path, "wb") as file:
+            file.write(dump(kept, problems))
+    except OSError as error:
+        print(f"doctor: {path}: {error.strerror}", file=sys.stderr)
+        return False
+    return True
 
 
 def _rules(args: argparse.Namespace) -> int:
@@ -399,6 +421,6 @@ def _tui(args: argparse.Namespace) -> int:
     # what was said for this run comes before what was chosen in an earlier one, and that before the locale
     said = args.said or os.environ.get("DOCTOR_LANG", "")
     ascii_only = getattr(args, "ascii", None) or (True if os.environ.get("DOCTOR_ASCII") else None)
-    app = DoctorApp(lang=args.lang if said else None, state=state, ascii_only=ascii_only)
+    app = DoctorApp(lang=args.lang if said else None, state=state, ascii_only=ascii_only, glance=True)
     app.run()
     return app.return_code or 0

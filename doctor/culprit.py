@@ -27,6 +27,8 @@ class Case(NamedTuple):
     args: dict[str, str]
     waits: waits.Waits
     chains: list[tuple[tuple[int, ...], bool]]
+    groups: list[Group]
+    """those given; of a cascade after which the run went on, none is recovered"""
 
 
 def examine(
@@ -46,7 +48,7 @@ def examine(
     ]
     edges = waits.waits_of(waiting, waits.addresses(sources, tables), world)
     told = [
-        (s, o.rank, o)
+        (s, o)
         for s in sources
         if s.rank is None
         for o in s.scan.occurrences
@@ -58,6 +60,12 @@ def examine(
         for g in sorted(groups, key=lambda g: -(g.moment or 0.0))
         if g.kind == "wait" and not g.recovered and g.rank is not None
     }
+    if _went_on(groups, run):
+        named, _ = waits.ends_of(edges)
+        groups = [
+            g._replace(recovered=False) if g.kind == "wait" or (g.kind == "own" and g.rank in named) else g
+            for g in groups
+        ]
     common = _common(groups, run)
     troubles = [_trouble(base, g, late) for g in groups if _counts(g) and g.rule not in common]
     own = {t.rank for t in troubles if t.rank is not None}
@@ -66,13 +74,13 @@ def examine(
     failed = {t.rank for t in troubles if t.rank is not None and not t.stays}
     run = lanes.with_states(run, failed, late)
     votes, chains = waits.ends_of(edges, failed)
-    first = blame.first_failure(run, troubles, set(late), votes, exits)
+    first = blame.first_failure(run, troubles, set(late), votes, edges, exits)
     place, seen, gone, args = _named(first, unknown)
     if gone and first.ranks:
         args = _arguments(run, first, set(late), votes)
     elif not gone and first.trouble is None and any(cycle for _, cycle in chains):
         gone, args = CYCLE, {"ranks": " → ".join(map(str, next(path for path, cycle in chains if cycle)[:LINKS]))}
-    return Case(run, first, place, seen, gone, args, edges, chains)
+    return Case(run, first, place, seen, gone, args, edges, chains, list(groups))
 
 
 LINKS = 12
@@ -81,6 +89,17 @@ LINKS = 12
 
 def _over(source: Source, occurrence: Occurrence) -> bool:
     return source.scan.steps - occurrence.steps >= GOES_ON
+
+
+def _went_on(groups: Sequence[Group], run: lanes.Run) -> bool:
+    """Whether most ranks that waited in vain trained on afterwards, as after a restart: that the one they waited for
+    did so too does not clear it."""
+    last: dict[int, float] = {}
+    for group in groups:
+        if group.kind == "wait" and group.rank is not None and group.moment is not None:
+            last[group.rank] = max(last.get(group.rank, group.moment), group.moment)
+    on = [r for r, moment in last.items() if r in run.lanes and (run.lanes[r].step_at or 0.0) > moment]
+    return len(on) * 2 > len(last)
 
 
 def _counts(group: Group) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from doctor.rulebase import Rule, RuleBase
-from doctor.run import lanes
+from doctor.run import lanes, waits
 from doctor.run.places import Source
 from doctor.scan.lazy import lazy
 from doctor.scan.scanner import Occurrence, Scanned
@@ -134,9 +134,10 @@ def groups_of(
     for source in sources:
         for occurrence in source.scan.occurrences:
             rank = occurrence.rank if occurrence.rank is not None else source.rank
-            if rank is None and occurrence.args.get("pid", "").isdigit() and topic_of(base, occurrence.rule) in EXITS:
+            if run is not None and rank is None and topic_of(base, occurrence.rule) in EXITS:
                 # a launcher names the process that ended
-                rank = pids.get(int(occurrence.args["pid"]))
+                named, _ = waits.exit_of(occurrence, pids)
+                rank = named if named in run.lanes else None
             # one rank's worker log and plog are one place; sources without a rank stay apart
             key = (occurrence.rule, rank, -1 if rank is not None else source.order)
             table.setdefault(key, []).append((source, occurrence))

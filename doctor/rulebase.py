@@ -172,6 +172,12 @@ class RuleBase:
         return found
 
     @property
+    def profile(self) -> dict[str, Any]:
+        """The compiled conditions over a profile, by rule; see doctor.profile."""
+        found: dict[str, Any] = self._section("profile")
+        return found
+
+    @property
     def topics(self) -> dict[str, dict[str, str]]:
         """The labels of topics.yaml with their texts."""
         found: dict[str, dict[str, str]] = self._section("topics")
@@ -338,6 +344,7 @@ def _code_stamps() -> list[str]:
         "scan/matcher.py",
         "plan/cel.py",
         "plan/schema.py",
+        "profile/facts.py",
     )
     return [str(os.stat(f"{here}/{name}").st_mtime_ns) for name in names if os.path.exists(f"{here}/{name}")]
 

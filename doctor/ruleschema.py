@@ -34,7 +34,7 @@ FAMILIES = (
     "RUN",
 )
 LOG_LEVELS = ("DEBUG", "INFO", "EVENT", "WARNING", "ERROR", "CRITICAL")
-JUDGED = ("log", "check", "code", "when", "smoke", "series")
+JUDGED = ("log", "check", "code", "when", "smoke", "series", "profile")
 """Kinds of match that this version judges; a rule of another kind that loaded would silently never fire."""
 
 CODE_ARGS = {"call", "name", "value", "argument", "file", "line", "class", "count"}
@@ -181,7 +181,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     when: str | WhenS | None = None
     code: CodeS | None = None
     series: SeriesS | None = None
-    profile: dict[str, Any] | None = None
+    profile: str | WhenS | None = None
     check: CheckS | None = None
     smoke: SmokeS | None = None
 
@@ -219,8 +219,9 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``log`` for a log rule or for training lines (with a ``config`` beside them where the rule wants one); ``host``
     for a check: answers by key, see ``doctor.hosts.compose``; ``config`` for a condition: the text of a file named
     ``name``, judged with some ``facts`` and the ``weights`` (shapes by name) or the ``weight_problem`` of a file
-    beside it; ``smoke`` for a verdict of the smoke test: what differs from a healthy run, see ``doctor.smoke.compose``;
-    ``code`` for a code rule: a Python file, judged for the ``versions`` given (default: the newest table)."""
+    beside it; ``profile`` for a profile: the text of each file by its name, with or without a ``config``; ``smoke`` for
+    a verdict of the smoke test: what differs from a healthy run, see ``doctor.smoke.compose``; ``code`` for a code
+    rule: a Python file, judged for the ``versions`` given (default: the newest table)."""
 
     log: str = ""
     host: dict[str, Any] = {}
@@ -229,6 +230,7 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     versions: dict[Literal["mindspore", "mindformers"], str] = {}
     config: str = ""
     name: str = "config.yaml"
+    profile: dict[str, str] = {}
     facts: dict[str, Any] = {}
     weights: dict[str, list[int]] = {}
     weight_problem: str = ""
@@ -464,11 +466,15 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
         known, wrong = lint_when(rule.match.when)
         for trouble in wrong:
             say("$.match.when", trouble)
+    if rule.match.profile is not None:
+        known, wrong = lint_profile(rule.match.profile)
+        for trouble in wrong:
+            say("$.match.profile", trouble)
     for field, text in (("title", rule.title), ("cause", rule.cause), ("next", rule.next)):
         for lang, words in (("zh", text.zh), ("en", text.en)):
             if not words.strip():
                 say(f"$.{field}.{lang}", "empty")
-            if rule.match.log is not None or rule.match.when is not None:
+            if any(match is not None for match in (rule.match.log, rule.match.when, rule.match.profile)):
                 for name, _ in _PLACEHOLDER.findall(words):
                     if name not in known:
                         say(f"$.{field}.{lang}", f"{{{name}}} is filled by nothing in the rule")
@@ -482,13 +488,15 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
     for n, fix in enumerate(rule.fix):
         if fix.rewrite and (rule.match.code is None or (full and not _rewrites(fix.rewrite))):
             say(f"$.fix[{n}].rewrite", f"{fix.rewrite!r} is none of doctor.patch.rewrites, which code rules name")
-    with_examples = (rule.match.log, rule.match.when, rule.match.smoke, rule.match.code, rule.match.series)
+    with_examples = (
+        rule.match.log, rule.match.when, rule.match.smoke, rule.match.code, rule.match.series, rule.match.profile,
+    )  # fmt: skip
     if any(match is not None for match in with_examples) or judged_check:
         if not rule.tests.hit:
             say("$.tests", "at least one hit example is needed")
         if len(rule.tests.miss) < 2:
             say("$.tests", "at least two miss examples are needed")
-    if rule.match.log is not None or rule.match.when is not None:
+    if any(match is not None for match in (rule.match.log, rule.match.when, rule.match.profile)):
         for key in {k for e in rule.tests.hit for k in e.expect} - known:
             say("$.tests.hit", f"expects {key!r}, which no pattern captures")
     return found
@@ -496,12 +504,38 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
 
 def lint_when(when: str | WhenS) -> tuple[set[str], list[str]]:
     """(names that the texts of the rule may use, what is wrong with its expressions)."""
-    from doctor.plan import cel
     from doctor.plan.schema import FIELDS
 
+    known, wrong = _lint_condition(when, {name: field.type for name, field in FIELDS.items()}, "plan")
+    return known | {"key", "file", "line"}, wrong
+
+
+def lint_profile(match: str | WhenS) -> tuple[set[str], list[str]]:
+    """The same of a condition over a profile, which may read the plan too."""
+    from doctor.plan import cel
+    from doctor.plan.schema import FIELDS
+    from doctor.profile import facts
+
+    declared = {name: field.type for name, field in (FIELDS | facts.FIELDS).items()}
+    known, wrong = _lint_condition(match, declared, "profile")
+    try:
+        spec = match if isinstance(match, WhenS) else WhenS(if_=match)
+        names = cel.names(cel.parse(spec.if_))
+        if not any(name in facts.FIELDS for name in names):
+            wrong.append("if: reads no value of a profile")
+        if {name in facts.OF_RUN for name in names if name in facts.FIELDS} == {True, False}:
+            wrong.append("if: reads values of one rank and of the run")
+    except cel.CelError:
+        pass  # told already
+    return known, wrong
+
+
+def _lint_condition(when: str | WhenS, declared: dict[str, str], group: str) -> tuple[set[str], list[str]]:
+    """(names that texts may use, what is wrong); ``group`` is that of the names in ``at``."""
+    from doctor.plan import cel
+
     spec = when if isinstance(when, WhenS) else WhenS(if_=when)
-    declared = {name: field.type for name, field in FIELDS.items()}
-    known = {"key", "file", "line"}
+    known: set[str] = set()
     wrong = []
     for label, text in (("if", spec.if_), *spec.let.items()):
         try:
@@ -513,8 +547,8 @@ def lint_when(when: str | WhenS) -> tuple[set[str], list[str]]:
         except cel.CelError as error:
             wrong.append(f"{label}: {error}")
     for name in spec.at:
-        if "plan." + name not in FIELDS:
-            wrong.append(f"at: plan.{name} is not declared")
+        if f"{group}.{name}" not in declared:
+            wrong.append(f"at: {group}.{name} is not declared")
         known.add(name.rsplit(".", maxsplit=1)[-1])
     return known | set(spec.let), wrong
 
@@ -873,6 +907,7 @@ def compile_rules(
         "prose": [a.pattern.decode() for a in anchors if a.kind == PROSE],
         "topics": topics,
         "when": {rule.id: compile_when(rule.match.when) for _, rule in loaded if rule.match.when is not None},
+        "profile": {rule.id: compile_when(rule.match.profile) for _, rule in loaded if rule.match.profile is not None},
     }
     return pack(header, rows, wholes, sections)
 

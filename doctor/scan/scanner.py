@@ -7,14 +7,14 @@ the chunk behind it has been read, so that a block can reach over a chunk's end.
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 from doctor.rulebase import Clause, LogSpec, RuleBase
 from doctor.scan import records
 from doctor.scan.anchors import CLAUSE_BITS
 from doctor.scan.calc import holds
 from doctor.scan.lazy import lazy, lazy_bytes
-from doctor.scan.matcher import Anchors, Engine, Hit, Prose, engine_for
+from doctor.scan.matcher import Anchors, Engine, Hit, Prose, Stream, engine_for
 from doctor.scan.memory import LINES as MEMORY_LINES
 from doctor.scan.series import ROWS, Collector, Track
 from doctor.scan.told import REACH as TOLD_REACH
@@ -160,6 +160,8 @@ class Matcher:
         self._prose: Prose | None = None
         self.rows = ROWS
         """rows kept of a track; a run of many files shares them out"""
+        self.numbered = False
+        """whether the training lines of large files are numbered at once, for a result that is read without them"""
 
     def prose(self, data: bytes) -> list[Hit]:
         """Hits of the expressions that are only looked for in small inputs."""
@@ -479,7 +481,7 @@ class Scanner:
                 setattr(twin, name, value.copy())
         twin._first = {rule: kept.copy() for rule, kept in self._first.items()}
         twin._step_hits = (self._step_hits[0].copy(), self._step_hits[1].copy(), self._step_hits[2].copy())
-        twin._stream, twin._collector = _Ended(), _Told(tracks)  # type: ignore[assignment]
+        twin._stream, twin._collector = cast("Stream", _Ended()), cast("Collector", _Told(tracks))
         return twin.finish()
 
     def finish(self, problem: tuple[str, str] | None = None, cancelled: bool = False) -> Scanned:
