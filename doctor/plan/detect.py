@@ -32,8 +32,16 @@ def read(path: str, text: str | None = None) -> Plan | None:
 
             found = weights.beside(plan)
             if found is not None:
-                weights.into(plan, weights.read(found), weights.family_of(plan), memory.shape_of(plan))
+                weigh(plan, found)
     return plan
+
+
+def weigh(plan: Plan, path: str) -> None:
+    """Compare a weight file with a plan: what it says goes into the plan, for rules, and the table of both."""
+    from doctor.plan import memory, weights
+
+    if not plan.get("file.problem"):
+        weights.into(plan, weights.read(path), weights.family_of(plan), memory.shape_of(plan))
 
 
 def _meant(plan: Plan, path: str, text: str | None) -> Plan | None:
