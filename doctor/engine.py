@@ -465,7 +465,7 @@ def add_files(
     run: "Checkup", inputs: Sequence[InputSeen], findings: Sequence[Finding], plans: "Sequence[Plan]"
 ) -> None:
     """Put what stands in files into the report of a checkup: the findings, those about the files themselves, and the
-    memory that each plan takes."""
+    memory that each plan takes, and its weight file beside the model."""
     from doctor.model import Fact
     from doctor.plan import show
 
@@ -474,6 +474,9 @@ def add_files(
     tables = [{"file": plan.file, **{lang: show.memory_table(plan, lang) for lang in LANGUAGES}} for plan in plans]
     if tables:
         run.facts["plan.memory"] = Fact("plan.memory", tables)
+    weights = show.weight_facts(plans)
+    if weights:
+        run.facts["plan.weights"] = Fact("plan.weights", weights)
 
 
 def _partial_text(interrupted: bool, deadline: float, scans: Sequence[Scanned]) -> Text:
