@@ -59,6 +59,11 @@ PROBLEM_TEXT: dict[str, Text] = {
     "time": {"zh": "到达时间上限，只读了一部分", "en": "the time limit was reached; only a part was read"},
 }
 
+INTERRUPTED: Text = {
+    "zh": "已中断：以下是到目前为止的结果",
+    "en": "interrupted: this is what was found so far",
+}
+
 NOT_JUDGED: Text = {
     "zh": "已识别，但这个版本还不判断此类输入",
     "en": "recognised, but this kind of input is not judged yet",
@@ -78,6 +83,8 @@ class Options(NamedTuple):
     """called with (bytes done, bytes in all or 0, name of the input)"""
     scanned: Callable[[Sequence[Scanned]], None] | None = None
     """called with all scans, which hold the training lines"""
+    known: Callable[[Source], Read | None] = lambda source: None
+    """what a source holds, if somebody has read it already and it has not changed since"""
 
 
 DEFAULTS = Options()
@@ -121,6 +128,13 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
             order += 1
             if item.path is not None:
                 paths[item.name] = item.path
+            known = options.known(item)
+            if known is not None:
+                pieces += [(order, known.scan.name, piece) for piece in known.pieces]
+                tables += known.tables
+                suspicious += bool(known.suspicious)
+                _note(order, known, scans, seen, facts)
+                continue
             if item.path is not None and item.size is not None and item.size > SMALL:
                 large.append((order, item))
                 continue
@@ -151,9 +165,9 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     judged: list[Scanned] = [s for _, s in scans]
     series: tuple[dict[str, Any], ...] = ()
     crashed: dict[str, str] = {}
-    told = any(scan.tracks or scan.memory for scan in judged)
-    plan = _plan(pieces) if told or tables else None
-    if told:
+    stepped = any(scan.tracks or scan.memory for scan in judged)
+    plan = _plan(pieces) if stepped or tables else None
+    if stepped:
         from doctor import training
 
         values = {name: value.value for name, value in plan.values.items()} if plan else {}
@@ -168,7 +182,8 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         of_tables = profiles.judge(base, tables, [s.name for s in inputs_seen], plan, ranks)
         judged, profiled = [*judged, *of_tables.scans], of_tables.shown
         crashed = crashed | of_tables.crashed
-    findings, diagnoses = ranking.rank(base, judged, {k: v[0] for k, v in facts.items()})
+    told = {k: v[0] for k, v in facts.items()}
+    findings, diagnoses, run = ranking.judge(base, judged, told, _rank_tables(pieces))
     findings += tuple(
         Finding(
             rule,
@@ -184,7 +199,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         from doctor import pasted
 
         shown = [(name, piece) for _, name, piece in sorted(pieces, key=lambda p: p[0])]
-        states = pasted.judge(base, shown, {k: v[0] for k, v in facts.items()})
+        states = pasted.judge(base, shown, told)
         diagnoses = pasted.merged(diagnoses, states, len(findings))
         findings += states.findings
         inputs_seen = [s._replace(state="read", why={}) if _now_judged(s, states.sources) else s for s in inputs_seen]
@@ -208,6 +223,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         interrupted,
         tool_info(base, matcher.engine.name),
         sum(_unexplained(base, scan) for _, scan in scans) + suspicious,
+        run,
     )
     return report._replace(verdict=verdict_of(report, understood))
 
@@ -220,6 +236,22 @@ def _plan(pieces: Sequence[tuple[int, str, Piece]]) -> "Plan | None":
     from doctor.plan import detect
 
     return detect.only(texts)
+
+
+def _rank_tables(pieces: Iterable[tuple[int, str, Piece]]) -> list[dict[str, Any]]:
+    """The rank tables among the inputs, as data; one that is no JSON tells nothing here."""
+    import json
+
+    out = []
+    for _, _, piece in pieces:
+        if piece.kind == "rank_table":
+            try:
+                table = json.loads(piece.text)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(table, dict):
+                out.append(table)
+    return out
 
 
 class _Paste:
@@ -397,7 +429,7 @@ def add_files(
 
 def _partial_text(interrupted: bool, deadline: float, scans: Sequence[tuple[int, Scanned]]) -> Text:
     if interrupted:
-        return {"zh": "已中断：以下是到目前为止的结果", "en": "interrupted: this is what was found so far"}
+        return INTERRUPTED
     if deadline and any(scan.cancelled or scan.problem == ("time", "") for _, scan in scans):
         return {"zh": "到达时间上限：以下是到目前为止的结果", "en": "time limit reached: this is what was found so far"}
     return {}

@@ -15,9 +15,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from doctor.model import Seen
-from doctor.ranking import place_sources
 from doctor.rulebase import RuleBase
+from doctor.run.places import place_sources
 from doctor.scan import memory, records
+from doctor.scan.lazy import load_numpy
 from doctor.scan.read import SMALL
 from doctor.scan.scanner import TEXT_MAX, Occurrence, Scanned
 from doctor.scan.series import MISSING, Track
@@ -80,6 +81,7 @@ def judge(
     if apart or planned or not all(calm(place.track) for place in places):
         import warnings
 
+        load_numpy()
         import numpy as np
 
         # NaN and inf are what is looked for here
@@ -435,6 +437,16 @@ class _Lines:
             return 0, _made(track, row)
 
 
+def place_of(track: Track, paths: Mapping[str, str]) -> tuple[int, str]:
+    """(line number, text) of the last row of a track; 0 if the line cannot be read again."""
+    return _Lines(paths, {}).of(track, len(track) - 1)
+
+
+def points(track: Track, name: str) -> list[list[Any]]:
+    """[step, value or None] of the rows of a column that tell most, for a plot; nothing if there is no such column."""
+    return _sample(track, _Column(track.columns[name])) if name in track.columns else []
+
+
 def _made(track: Track, row: int) -> str:
     """The values of a row, for a line whose text is not at hand."""
     words = []
@@ -533,7 +545,7 @@ class _Column:
 def _sample(track: Track, column: _Column) -> list[list[Any]]:
     """[step, value] of the telling rows."""
     steps = track.columns.get("step")
-    if steps is None or min(steps) == max(steps):
+    if steps is None or all(step == steps[0] for step in steps):
         steps = track.columns.get("epoch")
     out: list[list[Any]] = []
     for row in column.telling():

@@ -14,8 +14,10 @@ from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
+from textual.driver import Driver
+from textual.filter import LineFilter
 from textual.message import Message
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 
 from doctor import crash, engine
 from doctor.hosts.base import Host
@@ -23,34 +25,35 @@ from doctor.i18n import LANGUAGES, default_language, pick, tr
 from doctor.model import Report, Text
 from doctor.render.safe import printable
 from doctor.rulebase import RuleBase, data_folder, load
+from doctor.tui import base, themes
 from doctor.tui.base import NARROW_BELOW, TranslatedScreen, outside
-from doctor.tui.files import Spool
-from doctor.tui.screens.checks import ChecksScreen
-from doctor.tui.screens.help import HelpScreen
+from doctor.tui.files import Spool, dropped_paths
+from doctor.tui.places import PLACES, RESULT
 from doctor.tui.screens.home import HomeScreen
-from doctor.tui.screens.machine import MachineScreen, live_host
-from doctor.tui.screens.model import ModelScreen
-from doctor.tui.screens.open import OpenScreen
-from doctor.tui.screens.result import ResultScreen
-from doctor.tui.screens.smoke import SmokeScreen
+from doctor.tui.state import State
 
 PASTE = "<paste>"
 """The name the engine gives to pasted text."""
 
+LARGE = 1 << 20
+"""Characters from which a paste is a log wherever the cursor is: no input line could hold it."""
 
-SCREENS = (ResultScreen, MachineScreen, ModelScreen, SmokeScreen, ChecksScreen)
-"""Those that the help tells of, besides the one below it."""
+
+def live_host() -> Host:
+    """This machine."""
+    from doctor.hosts.live import LiveHost
+
+    return LiveHost()
 
 
 class Job:
     """A running diagnosis. The worker writes ``done``, ``total`` and ``name``, the screen reads them."""
 
-    def __init__(self, inputs: Sequence[str], paste: bytes | None = None, path: str = "") -> None:
-        self.inputs, self.paste = tuple(inputs), paste
-        self.real_paths = {PASTE: path} if path else {}
+    def __init__(self, inputs: Sequence[str], pasted: str = "") -> None:
+        self.inputs, self.pasted = tuple(inputs), pasted
+        self.real_paths: dict[str, str] = {}
         self.name = self.inputs[0] if self.inputs else PASTE
-        self.size = len(paste or b"")
-        self.lines = (paste.count(b"\n") + (not paste.endswith(b"\n"))) if paste else 0
+        self.size = self.lines = 0
         self.cancel = threading.Event()
         self.done = self.total = 0
         self._began = time.monotonic()
@@ -59,23 +62,32 @@ class Job:
         """Since the start."""
         return time.monotonic() - self._began
 
+    def spool(self, spool: Spool) -> bytes | None:
+        """Keep what was pasted, and count it; its bytes. Raises OSError."""
+        if not self.pasted:
+            return None
+        path, data = spool.write(self.pasted)
+        self.pasted, self.real_paths = "", {PASTE: path}
+        self.size, self.lines = len(data), data.count(b"\n") + (not data.endswith(b"\n"))
+        return data
+
     def progress(self, done: int, total: int, name: str) -> None:
         """Called by the engine, in its thread."""
         self.done, self.total, self.name = done, total, name or self.name
 
 
 class DoctorApp(App[None]):
-    """``rules`` names another rules folder, ``host`` makes the machine to check."""
+    """``rules`` names another rules folder, ``host`` makes the machine to check, ``state`` is what earlier runs left.
+
+    ``lang`` and ``ascii_only`` come before what the state says.
+    """
 
     TITLE = "MindSpore Doctor"
     CSS_PATH = "doctor.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW_BELOW, "-wide")]  # noqa: RUF012 - as Textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "open", "tui.key.open"),
-        Binding("e", "machine", "tui.key.machine"),
-        Binding("m", "model", "tui.key.model", show=False),
-        Binding("t", "smoke", "tui.key.smoke", show=False),
-        Binding("k", "checks", "tui.key.checks"),
+        *(Binding(one.key, one.name, f"tui.key.{one.name}", show=one.footer) for one in PLACES),
         Binding("l,f2", "language", "tui.key.language"),
         Binding("question_mark,f1", "help", "tui.key.help", key_display="?"),
         Binding("q", "quit", "tui.key.quit", show=False),
@@ -88,6 +100,13 @@ class DoctorApp(App[None]):
             super().__init__()
             self.job, self.report = job, report
 
+    class NotSpooled(Message):
+        """A paste could not be written."""
+
+        def __init__(self, job: Job, why: str) -> None:
+            super().__init__()
+            self.job, self.why = job, why
+
     class Failed(Message):
         """The doctor itself failed; ``path`` is the saved record, empty if it could not be saved."""
 
@@ -95,16 +114,24 @@ class DoctorApp(App[None]):
             super().__init__()
             self.job, self.error, self.path = job, error, path
 
-    def __init__(self, lang: str | None = None, rules: str | None = None, host: Callable[[], Host] = live_host) -> None:
+    def __init__(
+        self, lang: str | None = None, rules: str | None = None, host: Callable[[], Host] = live_host,
+        state: State | None = None, ascii_only: bool | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self._host = host
-        self.lang = lang if lang in LANGUAGES else default_language()
+        self.host, self.rules = host, rules
+        self.state = state if state is not None else State()
+        kept = self.state.choices
+        self.lang = next((one for one in (lang, kept.get("language")) if one in LANGUAGES), "") or default_language()
+        base.use_ascii({"yes": True, "no": False}.get(kept.get("ascii", "")) if ascii_only is None else ascii_only)
+        for colours in themes.THEMES.values():
+            self.register_theme(colours.theme)
+        self._use_theme(kept["theme"] if kept.get("theme") in themes.THEMES else themes.DEFAULT)
         self.job: Job | None = None
         self.trouble: tuple[str, dict[str, str | Text]] | None = None
         """why the last try gave no report: a text key and its values"""
-        self.model_path = ""
+        self.model_path = self.state.recall("model")
         """the file or folder that the model screen looked at last"""
-        self._rules = rules
         self._spool = Spool()
         self._base: RuleBase | None = None
 
@@ -127,35 +154,50 @@ class DoctorApp(App[None]):
     def rulebase(self) -> RuleBase:
         """The rules as they were when the last diagnosis began."""
         if self._base is None:
-            self._base = load(self._rules)
+            self._base = load(self.rules)
         return self._base
 
     # ------------------------------------------------------------------ diagnosing
 
+    def get_driver_class(self) -> type[Driver]:
+        chosen = super().get_driver_class()
+        if chosen.__name__ != "LinuxDriver":
+            return chosen
+        from doctor.tui.driver import TerminalDriver
+
+        return TerminalDriver
+
+    async def on_event(self, event: events.Event) -> None:
+        """A large paste goes past the widget with the focus: splitting it into lines alone would hold up the screen."""
+        if isinstance(event, events.Paste) and not event.is_forwarded and len(event.text) > LARGE:
+            self.take_paste(event.text)
+            return
+        await super().on_event(event)
+
     def on_paste(self, event: events.Paste) -> None:
         """A paste that no input line took."""
         event.stop()
-        if not isinstance(self.screen, OpenScreen):
+        if not isinstance(self.screen, ModalScreen):
             self.take_paste(event.text)
 
     def take_paste(self, text: str) -> None:
-        """Diagnose pasted text; a single line that names a file or folder is a path."""
-        word = text.strip().strip("'\"")
-        if not word:
-            return
-        if len(word) < 4096 and "\n" not in word and "\0" not in word and os.path.exists(os.path.expanduser(word)):
-            self.diagnose_path(os.path.expanduser(word))
-            return
-        try:
-            path, data = self._spool.write(text)
-        except OSError as error:
-            self.say(self.tr("home.no_spool", why=error.strerror or ""), wrong=True)
-            return
-        self._start(Job((), data, path))
+        """Diagnose pasted text; text that only names files and folders, as a terminal pastes what is dropped on it, is
+        paths."""
+        paths = dropped_paths(text)
+        if paths:
+            self.diagnose_paths(paths)
+        elif text and not text.isspace():
+            self._start(Job((), text))
 
     def diagnose_path(self, path: str) -> None:
         """Diagnose a file, folder, glob or archive."""
-        self._start(Job((path,)))
+        self.diagnose_paths([path])
+
+    def diagnose_paths(self, paths: Sequence[str]) -> None:
+        """Diagnose several of them as one run."""
+        for path in paths:
+            self.state.visit(path)
+        self._start(Job(paths))
 
     def _start(self, job: Job) -> None:
         """Stop what runs and start anew; the home screen shows how far it is."""
@@ -168,9 +210,14 @@ class DoctorApp(App[None]):
 
     def _diagnose(self, job: Job) -> None:
         try:
+            paste = job.spool(self._spool)
+        except OSError as error:
+            self.post_message(self.NotSpooled(job, error.strerror or ""))
+            return
+        try:
             _ready_for_processes(job.inputs)
-            options = engine.Options(rules=self._rules, cancelled=job.cancel.is_set, progress=job.progress)
-            report = engine.diagnose(job.inputs, options, paste=job.paste)
+            options = engine.Options(rules=self.rules, cancelled=job.cancel.is_set, progress=job.progress)
+            report = engine.diagnose(job.inputs, options, paste=paste)
         except Exception as error:
             text = printable(f"{type(error).__name__}: {error}")[:200]
             self.post_message(self.Failed(job, text, crash.save(error, "tui")))
@@ -189,7 +236,14 @@ class DoctorApp(App[None]):
             self.trouble = ("home.unreadable", {"name": name, "why": seen.why if seen else ""})
         self._home()
         if self.trouble is None:
+            from doctor.tui.screens.result import ResultScreen
+
             self.push_screen(ResultScreen(report, job.real_paths))
+
+    def on_doctor_app_not_spooled(self, message: DoctorApp.NotSpooled) -> None:
+        if message.job is self.job:
+            self.job, self.trouble = None, ("home.no_spool", {"why": message.why})
+            self._home()
 
     def on_doctor_app_failed(self, message: DoctorApp.Failed) -> None:
         if message.job is not self.job:
@@ -224,8 +278,26 @@ class DoctorApp(App[None]):
 
     # ------------------------------------------------------------------ actions
 
+    def show(self, name: str) -> None:
+        """Open one of the places, unless it is open. That its module fails to load is a notice, not the end."""
+        place = next(one for one in PLACES if one.name == name)
+        try:
+            screen = place.load()
+            if not isinstance(self.screen, screen):
+                self.push_screen(screen.opened(self))
+        except Exception as error:
+            self.broke(error)
+
+    def broke(self, error: BaseException) -> None:
+        """A part failed: a saved record and a notice; the rest goes on."""
+        path = crash.save(error, "tui")
+        text = printable(f"{type(error).__name__}: {error}")[:200]
+        self.say(self.tr("home.crash", error=text, path=path or "-"), wrong=True)
+
     def action_open(self) -> None:
         """Choose a file or folder."""
+        from doctor.tui.screens.open import OpenScreen
+
         if not isinstance(self.screen, OpenScreen):
             self.push_screen(OpenScreen(os.getcwd()), lambda path: self.diagnose_path(path) if path else None)
 
@@ -236,40 +308,67 @@ class DoctorApp(App[None]):
 
     def action_machine(self) -> None:
         """The checks of this machine."""
-        if not isinstance(self.screen, MachineScreen):
-            self.push_screen(MachineScreen(self._host))
+        self.show("machine")
 
     def action_model(self) -> None:
         """The checks of configurations, and their patches."""
-        if not isinstance(self.screen, ModelScreen):
-            self.push_screen(ModelScreen(self.model_path, self._rules))
+        self.show("model")
 
     def action_smoke(self) -> None:
         """Train the reference layer."""
-        if not isinstance(self.screen, SmokeScreen):
-            self.push_screen(SmokeScreen())
+        self.show("smoke")
 
     def action_checks(self) -> None:
         """What can be judged, and the rules."""
-        if not isinstance(self.screen, ChecksScreen):
-            self.push_screen(ChecksScreen())
+        self.show("checks")
 
     def action_help(self) -> None:
         """The keys."""
+        from doctor.tui.screens.help import HelpScreen
+
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen([s.KEY_SECTION for s in SCREENS]))
+            self.push_screen(HelpScreen([place.load().KEY_SECTION for place in (RESULT, *PLACES)]))
 
     def action_language(self) -> None:
         """The next language, everywhere at once."""
         self.lang = LANGUAGES[(LANGUAGES.index(self.lang) + 1) % len(LANGUAGES)]
+        self.state.choose("language", self.lang)
+        self._retranslate()
+
+    def action_ascii(self) -> None:
+        """Marks and frames in ASCII, or in Unicode, everywhere at once."""
+        base.use_ascii(not base.ascii_only())
+        self.state.choose("ascii", "yes" if base.ascii_only() else "no")
+        self._retranslate()
+
+    def _retranslate(self) -> None:
+        from textual.widgets import Tree
+
         for screen in self.screen_stack:
             if isinstance(screen, TranslatedScreen):
+                screen.set_class(base.ascii_only(), "-ascii")
+                for tree in screen.query(Tree):
+                    base.tree_marks(tree)
                 screen.retranslate()
                 screen.refresh_bindings()
 
     def action_theme(self) -> None:
-        """Dark or light."""
-        self.theme = "textual-light" if self.current_theme.dark else "textual-dark"
+        """The next of dark, light and high contrast."""
+        names = list(themes.THEMES)
+        self._use_theme(names[(names.index(self.theme) + 1) % len(names)])
+        self.state.choose("theme", self.theme)
+        # texts keep the colours that stood for named ones when they were set
+        self._retranslate()
+        self.say(self.tr(f"theme.{self.theme.removeprefix('doctor-')}"))
+
+    def _use_theme(self, name: str) -> None:
+        self.ansi_theme_dark = self.ansi_theme_light = themes.THEMES[name].ansi
+        # one object for as long as the theme: strips remember what a filter made of them
+        self._dim = themes.Dim(themes.THEMES[name].dim)
+        self.theme = name
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [self._dim, *super().get_line_filters()]
 
     def action_command_palette(self) -> None:
         if not isinstance(self.screen, CommandPalette):
@@ -279,14 +378,18 @@ class DoctorApp(App[None]):
         """Every action there is, in the language of the moment."""
         here = screen.commands() if isinstance(screen, TranslatedScreen) else []
         everywhere: list[tuple[str, Any]] = [
-            ("open", self.action_open), ("demo", self.action_demo), ("machine", self.action_machine),
-            ("model", self.action_model), ("smoke", self.action_smoke),
-            ("checks", self.action_checks),
-            ("language", self.action_language), ("theme", self.action_theme), ("help", self.action_help),
-            ("quit", self.action_quit),
+            ("open", self.action_open), ("demo", self.action_demo),
+            *((place.name, partial(self.show, place.name)) for place in PLACES),
+            ("language", self.action_language), ("theme", self.action_theme), ("ascii", self.action_ascii),
+            ("forget", self.action_forget), ("help", self.action_help), ("quit", self.action_quit),
         ]  # fmt: skip
         for name, action in (*here, *everywhere):
             yield SystemCommand(self.tr(f"key.{name}"), self.tr(f"about.{name}"), action)
+
+    def action_forget(self) -> None:
+        """Forget the inputs and paths of earlier runs."""
+        self.state.forget()
+        self.say(self.tr("forgotten"))
 
     async def action_quit(self) -> None:
         """Leave; a running diagnosis is stopped first, or the process would wait for it."""

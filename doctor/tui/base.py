@@ -15,15 +15,36 @@ from doctor.render import text as layout
 from doctor.render.safe import redact, safe
 
 if TYPE_CHECKING:
+    from textual.widgets import Tree
+    from typing_extensions import Self
+
     from doctor.tui.app import DoctorApp
 
 NARROW_BELOW = 100
 """Columns from which panes stand side by side."""
 
 
+_ascii: bool | None = None
+
+
+def use_ascii(said: bool | None) -> None:
+    """Marks and frames in ASCII or not; None: as DOCTOR_ASCII says."""
+    global _ascii  # noqa: PLW0603 - one screen, one terminal
+    _ascii = said
+
+
 def ascii_only() -> bool:
     """Whether marks and frames must do without Unicode."""
-    return bool(os.environ.get("DOCTOR_ASCII"))
+    return bool(os.environ.get("DOCTOR_ASCII")) if _ascii is None else _ascii
+
+
+def tree_marks(tree: Tree[Any]) -> None:
+    """The marks of a tree for a terminal with or without Unicode."""
+    if ascii_only():
+        tree.ICON_NODE, tree.ICON_NODE_EXPANDED = "+ ", "- "
+    else:
+        tree.ICON_NODE, tree.ICON_NODE_EXPANDED = "▸ ", "▾ "
+    tree.show_guides = not ascii_only()
 
 
 def outside(text: str) -> str:
@@ -47,6 +68,11 @@ class TranslatedScreen(Screen[ScreenResultType]):
     ``tui.about.copy``."""
     KEY_SECTION: ClassVar[tuple[str, tuple[tuple[str, str], ...]]] = ("", ())
     """The heading of this screen in the help (a text key) and its rows: (keys, text key)."""
+
+    @classmethod
+    def opened(cls, app: DoctorApp) -> Self:
+        """A new one, as its key opens it."""
+        return cls()
 
     def commands(self) -> list[tuple[str, Callable[[], Any]]]:
         """(name, what to call) of the actions that the palette offers here."""

@@ -5,8 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 
 from doctor.model import Report
+
+DROPPED = 1 << 16
+"""Characters of a paste up to which it may be a list of paths."""
+
+PIECE = 1 << 20
+"""Characters of a paste that are worked on at once."""
 
 
 class Spool:
@@ -22,8 +29,8 @@ class Spool:
             self._folder = tempfile.mkdtemp(prefix="doctor-paste-")
         self._count += 1
         path = os.path.join(self._folder, f"paste-{self._count}.log")
-        # terminals send a return for every line end
-        data = text.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8", "replace")
+        # in pieces: other threads, the screen's among them, wait while a string is worked on
+        data = b"".join(_pieces(text))
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(data)
         return path, data
@@ -33,6 +40,46 @@ class Spool:
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = ""
+
+
+def _pieces(text: str) -> Iterator[bytes]:
+    """UTF-8 with line feeds: terminals send a return for every line end."""
+    start = 0
+    while start < len(text):
+        end = start + PIECE
+        if text[end - 1 : end + 1] == "\r\n":
+            end += 1
+        yield text[start:end].replace("\r\n", "\n").replace("\r", "\n").encode("utf-8", "replace")
+        start = end
+
+
+def dropped_paths(text: str) -> list[str]:
+    """The paths that a paste names, as terminals paste what is dropped on them: quoted, with escaped blanks, as
+    ``file://`` addresses, several on a line or on lines of their own. Empty unless each of them exists."""
+    if len(text) > DROPPED or "\0" in text or not text.strip():
+        return []
+    lines = [line for line in (part.strip() for part in text.splitlines()) if line]
+    whole = [_path(line.strip("'\"")) for line in lines]
+    if all(map(os.path.exists, whole)):
+        return whole
+    import shlex
+
+    try:
+        words = [_path(word) for line in lines for word in shlex.split(line)]
+    except ValueError:
+        return []
+    return words if words and all(map(os.path.exists, words)) else []
+
+
+def _path(word: str) -> str:
+    if word.lower().startswith("file://"):
+        from urllib.parse import unquote, urlsplit
+
+        try:
+            return unquote(urlsplit(word).path)
+        except ValueError:
+            return word
+    return os.path.expanduser(word)
 
 
 def report_text(report: Report, lang: str, ascii_only: bool) -> str:

@@ -12,6 +12,7 @@ from doctor.render import text
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW = ROOT / "fixtures" / "profiles" / "slow"
+FIRST = SLOW / "node0_4710_20260301081502123_ascend_ms" / "ASCEND_PROFILER_OUTPUT"
 HEALTHY = ROOT / "fixtures" / "healthy" / "profile"
 
 
@@ -49,7 +50,7 @@ def test_a_healthy_profile_raises_nothing():
 
 def test_the_slow_rank_is_named_and_explains_the_others(slow):
     first = slow.diagnoses[0]
-    assert (first.rule, first.place.rank) == ("PERF727", 2)
+    assert (first.rule, first.place.rank, first.place.host) == ("PERF727", 2, None)
     assert {slow.findings[n].id for n in first.consequences} == {"PERF720", "PERF728"}
     assert fired(slow) == {"PERF720", "PERF722", "PERF723", "PERF725", "PERF727", "PERF728", "PERF729"}
 
@@ -136,7 +137,7 @@ def test_what_cannot_be_judged_is_said_and_is_no_health(tmp_path):
 
 
 def test_a_file_that_ends_in_the_middle_is_partial(tmp_path):
-    whole = (SLOW / "node0_0_ascend_ms" / "ASCEND_PROFILER_OUTPUT" / "communication.json").read_text()
+    whole = (FIRST / "communication.json").read_text()
     path = tmp_path / "communication.json"
     path.write_text(whole[: len(whole) // 2])
     report = diagnosed(path)
@@ -145,7 +146,7 @@ def test_a_file_that_ends_in_the_middle_is_partial(tmp_path):
 
 
 def test_a_paste_may_hold_a_table_among_words():
-    table = (SLOW / "node0_0_ascend_ms" / "ASCEND_PROFILER_OUTPUT" / "step_trace_time.csv").read_text()
+    table = (FIRST / "step_trace_time.csv").read_text()
     report = engine.diagnose([], paste=("Why is it so slow?\n\n" + table).encode())
     assert "PERF720" in fired(report)
     (found,) = [d for d in report.diagnoses if d.rule == "PERF720"]

@@ -270,7 +270,8 @@ def hanging(text: str, columns: int, lang: str) -> str:
 
 
 PAGE = (
-    "topic", "strength", "applies_to", "cause", "next", "fix", "explains", "sources", "seeds", "fires_on", "quiet_on",
+    "topic", "strength", "applies_to", "cause", "next", "fix", "explains", "explained_by", "sources", "seeds",
+    "fires_on", "quiet_on",
 )  # fmt: skip
 """The labels of the page of a rule."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual import on, work
@@ -24,6 +24,9 @@ from doctor.render.topology import clip
 from doctor.tui.base import TranslatedScreen, ascii_only, outside, wrap
 from doctor.tui.screens.save import copy, save
 
+if TYPE_CHECKING:
+    from doctor.tui.app import DoctorApp
+
 SHOWN = ("all", "open", "failed")
 """What the table shows: every check, those that failed or could not be checked, those that failed."""
 
@@ -31,13 +34,6 @@ COLUMNS = {"state": 1, "id": 7, "what": 0}
 """Columns of the table and their cells; the last takes what is left."""
 
 _RANK = {Verdict.FAIL: 0, Verdict.CRASH: 1, Verdict.UNKNOWN: 2, Verdict.PASS: 3, Verdict.NOT_APPLICABLE: 4}
-
-
-def live_host() -> Host:
-    """This machine."""
-    from doctor.hosts.live import LiveHost
-
-    return LiveHost()
 
 
 class Page(VerticalScroll):
@@ -87,7 +83,11 @@ class MachineScreen(TranslatedScreen[None]):
             super().__init__()
             self.run, self.report, self.error = run, report, error
 
-    def __init__(self, host: Callable[[], Host] = live_host) -> None:
+    @classmethod
+    def opened(cls, app: DoctorApp) -> MachineScreen:
+        return cls(app.host)
+
+    def __init__(self, host: Callable[[], Host]) -> None:
         super().__init__()
         self._host = host
         self._current: checkup.Checkup | None = None
