@@ -224,7 +224,7 @@ def alone(path: str, base: RuleBase) -> tuple[int, list[Outcome], list[str]]:
     if rule.kind in ("log", "series"):
         matcher = Matcher(ready.base, "python")
         return _log_examples(rule, ready.whole, ready.base, matcher, say, alone=True), failed, []
-    if rule.kind in ("check", "when", "smoke", "code") and (
+    if rule.kind in ("check", "when", "smoke", "code", "profile") and (
         rule.kind != "check" or ready.whole["match"]["check"]["needs"]
     ):
         return _examples(rule, ready.whole, ready.base, say), failed, []
@@ -268,8 +268,6 @@ def run(
             continue
         done.add(path)
         if rule.kind == "check" and not whole["match"]["check"]["needs"]:
-            continue
-        if rule.kind not in ("log", "check", "when", "smoke", "code", "series", "profile"):
             continue
 
         def say(text: str, todo: bool = False, file: str = whole["file"], rule_id: str = rule.id) -> None:

@@ -166,7 +166,9 @@ def _comb(curves: Curves, p: Pace) -> Comb | None:
         starts = some[np.concatenate(([True], np.diff(at[some]) > 2 * gap))]
         hits, period = _regular(at, starts, gap)
         if len(hits):
-            lost = float(np.maximum(p.x[hits] - p.level[hits], 0).sum() / p.x.sum())
+            # by what one period costs: a thinned log may have kept more of the slow steps than of the others
+            over = float(np.maximum(p.x[hits] - p.level[hits], 0).mean())
+            lost = over / (period / float(np.diff(at).min()) * float(np.median(p.level[hits])) + over)
             return Comb(period, hits, lost) if lost >= LOST else None
     return None
 

@@ -285,8 +285,8 @@ class _Operators:
         name = cells[place["name"]].strip() if "name" in place else ""
         kind = cells[place["type"]].strip() if "type" in place else ""
         core = cells[place["core"]].strip()
-        self.add(self.of(cells), at, line, kind, core, name, time, 1)
         sums = self.of(cells)
+        self.add(sums, at, line, kind, core, name, time, 1)
         if "wait" in place:
             wait = number(cells[place["wait"]], decimal)
             sums["wait"] += max(0.0, wait) * self.factor["wait"] if wait is not None else 0.0

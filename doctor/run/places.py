@@ -87,10 +87,14 @@ def _nearest(name: str, owners: Sequence[tuple[str, int]]) -> int:
     return max(owners, key=lambda owner: shared(owner[0]))[1]
 
 
+_PROFILE = lazy(r"_\d{1,10}_\d{8,20}_ascend_(?:ms|pt)$")
+"""What the profiler puts behind the name of the host: the process and the time."""
+
+
 def _hosts(names: Sequence[str]) -> list[str | None]:
     """The host that a folder in each name speaks of: one named like a host, else the first in which names differ and
     that is no usual folder of logs."""
-    folders = [name.replace("!", "/").split("/")[:-1] for name in names]
+    folders = [[_PROFILE.sub("", part) for part in name.replace("!", "/").split("/")[:-1]] for name in names]
     out: list[str | None] = []
     seen: dict[int, set[str]] = {}
     for parts in folders:
