@@ -357,6 +357,8 @@ def _tui(args: argparse.Namespace) -> int:
     # what was said for this run comes before what was chosen in an earlier one, and that before the locale
     said = args.said or os.environ.get("DOCTOR_LANG", "")
     ascii_only = getattr(args, "ascii", None) or (True if os.environ.get("DOCTOR_ASCII") else None)
+    # a thread that reads a log gives way to the keys sooner than after Python's usual 5 ms
+    sys.setswitchinterval(0.001)
     app = DoctorApp(lang=args.lang if said else None, state=state, ascii_only=ascii_only, glance=True)
     app.run()
     return app.return_code or 0
