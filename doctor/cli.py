@@ -118,10 +118,26 @@ def parser() -> argparse.ArgumentParser:
     _common(explain, fail_on=False)
 
     commands.add_parser("schema", help="the JSON Schema of the report")
+    served = commands.add_parser(
+        "serve", help="the screen in a browser on this machine (pip install 'mindspore-doctor[serve]')"
+    )
+    served.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: 127.0.0.1)")
+    served.add_argument("--port", type=_port, default=8765, metavar="N", help="(default: 8765)")
+    served.add_argument("--allow-remote", action="store_true",
+                        help="agree to an address that others can reach; nothing is encrypted")  # fmt: skip
+    served.add_argument("--lang", choices=LANGUAGES, default=argparse.SUPPRESS)
     screen = commands.add_parser("tui", help="the screen, also reached by doctor alone")
     screen.add_argument("--ascii", action="store_true", default=argparse.SUPPRESS, help="marks and frames in ASCII")
     screen.add_argument("--lang", choices=LANGUAGES, default=argparse.SUPPRESS)
     return top
+
+
+def _port(text: str) -> int:
+    """A port that a user may listen on."""
+    value = int(text)
+    if not 0 < value < 65536:
+        raise ValueError(text)
+    return value
 
 
 def _seconds(text: str) -> float:
@@ -155,7 +171,7 @@ def run(argv: Sequence[str]) -> int:
     lang = args.said or default_language()
     args.lang, args.no_color = lang, getattr(args, "no_color", False)
     command: Callable[[argparse.Namespace], int] = {
-        None: _tui, "tui": _tui, "diagnose": _diagnose, "demo": _demo, "rules": _rules, "explain": _explain,
+        None: _tui, "tui": _tui, "serve": _serve, "diagnose": _diagnose, "demo": _demo, "rules": _rules, "explain": _explain,
         "schema": _schema, "check": _check, "record": _record, "smoke": _smoke, "fix": _fix, "resume": _resume,
         "watch": _watch,
     }[args.command]  # fmt: skip
@@ -409,8 +425,16 @@ def _schema(args: argparse.Namespace) -> int:
     return 0
 
 
+def _serve(args: argparse.Namespace) -> int:
+    from doctor.tui.serve import serve
+
+    return serve(args.host, args.port, args.lang, remote=args.allow_remote)
+
+
 def _tui(args: argparse.Namespace) -> int:
-    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
+    # in a browser there is no terminal: textual-serve names a driver of its own
+    served = bool(os.environ.get("TEXTUAL_DRIVER"))
+    if not served and not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
         print(tr(args.lang, "no_terminal"), file=sys.stderr)
         parser().print_help()
         return 0 if args.command is None else USAGE
@@ -421,6 +445,8 @@ def _tui(args: argparse.Namespace) -> int:
     # what was said for this run comes before what was chosen in an earlier one, and that before the locale
     said = args.said or os.environ.get("DOCTOR_LANG", "")
     ascii_only = getattr(args, "ascii", None) or (True if os.environ.get("DOCTOR_ASCII") else None)
+    # a thread that reads a log gives way to the keys sooner than after Python's usual 5 ms
+    sys.setswitchinterval(0.001)
     app = DoctorApp(lang=args.lang if said else None, state=state, ascii_only=ascii_only, glance=True)
     app.run()
     return app.return_code or 0
