@@ -123,6 +123,8 @@ class DoctorApp(App[None]):
         """why the last try gave no report: a text key and its values"""
         self.model_path = ""
         """the file or folder that the model screen looked at last"""
+        self.recent: Callable[[], Sequence[str]] = tuple
+        """what was diagnosed before, the newest first"""
         self._rules = rules
         self._spool = Spool()
         self._base: RuleBase | None = None
@@ -280,7 +282,8 @@ class DoctorApp(App[None]):
     def action_open(self) -> None:
         """Choose a file or folder."""
         if not isinstance(self.screen, OpenScreen):
-            self.push_screen(OpenScreen(os.getcwd()), lambda path: self.diagnose_path(path) if path else None)
+            screen = OpenScreen(os.getcwd(), several=self.diagnose_paths)
+            self.push_screen(screen, lambda path: self.diagnose_path(path) if path else None)
 
     def action_demo(self) -> None:
         """Diagnose the shipped sample run."""
