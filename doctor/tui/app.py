@@ -397,7 +397,8 @@ class DoctorApp(App[None]):
         from doctor.tui.screens.open import OpenScreen
 
         if not isinstance(self.screen, OpenScreen):
-            self.push_screen(OpenScreen(os.getcwd()), lambda path: self.diagnose_path(path) if path else None)
+            screen = OpenScreen(os.getcwd(), several=self.diagnose_paths)
+            self.push_screen(screen, lambda path: self.diagnose_path(path) if path else None)
 
     def action_demo(self) -> None:
         """Diagnose the shipped sample run."""

@@ -373,7 +373,7 @@ class ResultScreen(TranslatedScreen[None]):
     def _page_text(self) -> str:
         """What the page shows, as it is on the screen."""
         region = self.query_one("#result-tabs").region
-        rows = self._compositor.render_strips()[region.y : region.bottom]
+        rows = self._compositor.render_strips()[region.y + 1 : region.bottom]  # without the row of tabs
         return "\n".join(strip.crop(region.x, region.right).text.rstrip() for strip in rows)
 
     def _taken(self, taken: tuple[str, str] | None) -> None:
