@@ -219,7 +219,7 @@ class DoctorApp(App[None]):
     def on_paste(self, event: events.Paste) -> None:
         """A paste that no input line took."""
         event.stop()
-        if not isinstance(self.screen, ModalScreen):
+        if not isinstance(self.screen, ModalScreen) or getattr(self.screen, "PASTES", False):
             self.take_paste(event.text)
 
     def take_paste(self, text: str) -> None:

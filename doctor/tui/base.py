@@ -129,3 +129,6 @@ class TranslatedScreen(Screen[ScreenResultType]):
 
 class TranslatedModal(TranslatedScreen[ScreenResultType], ModalScreen[ScreenResultType]):
     """A dialog."""
+
+    PASTES: ClassVar[bool] = False
+    """Whether a paste over the dialog goes where every paste goes."""
