@@ -328,6 +328,7 @@ class Scanner:
         self._starts: list[tuple[int, int]] = [(0, 0)]  # (offset, newlines before it) of the chunks at hand
         self._lines = 0
         self._first: dict[str, list[Occurrence]] = {}
+        self._full: set[str] = set()  # rules of which enough occurrences are kept
         self._last: dict[str, Occurrence] = {}
         self._counts: dict[str, int] = {}
         self._errors: dict[bytes, Occurrence] = {}
@@ -709,7 +710,7 @@ class Scanner:
 
     def _again(self, known: _Judged, start: int, raw: bytes) -> bool:
         """Count a message that was judged before; False if some rule still wants to keep it in full."""
-        if any(len(self._first[rule]) < KEEP_FIRST for rule in known.rules):
+        if not self._full.issuperset(known.rules):
             return False
         if not known.rules and not known.error:
             return True
@@ -906,6 +907,8 @@ class Scanner:
         first = self._first.setdefault(rule, [])
         if len(first) < KEEP_FIRST:
             first.append(self._occurrence(rule, line, args, after))
+            if len(first) == KEEP_FIRST:
+                self._full.add(rule)
         else:
             self._last[rule] = self._occurrence(rule, line, args, -1)
             self._late.pop(rule, None)
