@@ -55,6 +55,7 @@ def parser() -> argparse.ArgumentParser:
     diagnose.add_argument("--all", action="store_true", help="show every finding, not one screen")
     diagnose.add_argument("--max-seconds", type=_seconds, default=0.0, metavar="S", help="stop reading after this time")
     diagnose.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: as many as pay off)")
+    diagnose.add_argument("--config", default="", metavar="FILE", help="the configuration that the logs belong to")
     diagnose.add_argument("--series", choices=("csv",), help="print the values of the training lines, not the report")
     diagnose.add_argument("--engine", choices=engines, default="", help=argparse.SUPPRESS)
     _common(diagnose)
@@ -116,7 +117,7 @@ def _parse(argv: Sequence[str]) -> Any:
 
         return SimpleNamespace(command="diagnose", inputs=list(argv[1:]), all=False, max_seconds=0.0, jobs=0,
                                engine="", rules=None, format="text", output=None, fail_on="error",
-                               series=None)  # fmt: skip
+                               series=None, config="")  # fmt: skip
     return parser().parse_args(argv)
 
 
@@ -263,6 +264,7 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
         options = engine.Options(
             jobs=args.jobs, engine=args.engine, max_seconds=args.max_seconds, rules=args.rules,
             cancelled=lambda: bool(interrupted), progress=progress, scanned=scans.extend,
+            config=getattr(args, "config", ""),
         )  # fmt: skip
         report = engine.diagnose(inputs, options)
     finally:
@@ -277,6 +279,7 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
     elif args.format == "json":
         from doctor.render.json import render
 
+        report = _with_edits(report, args)
         ok = write_result(args, render(report, indent=2 if sys.stdout.isatty() else None) + "\n")
     else:
         from doctor.render import text
@@ -288,6 +291,22 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
             ok = True
     code = engine.exit_code(report, args.fail_on)
     return code if ok else max(code, USAGE)
+
+
+def _with_edits(report: Any, args: argparse.Namespace) -> Any:
+    """Let fixes of findings in configurations and sources say which keys they change."""
+    from doctor.rulebase import load
+
+    base = load(args.rules)
+    own = [d for d in report.diagnoses if d.fixes and d.rule in base and base[d.rule].kind in ("when", "code")]
+    paths = sorted({e.source for d in own for e in d.evidence if e.source and os.path.isfile(e.source)})
+    if not paths:
+        return report
+    from doctor.patch import propose
+
+    told = [str(report.facts.get(f"version.{name}", {}).get("value") or "") for name in ("mindspore", "mindformers")]
+    options = propose.Options(tuple(d.rule for d in own), rules=args.rules, mindspore=told[0], mindformers=told[1])
+    return propose.with_fixes(report, propose.find(paths, options), options, base)
 
 
 def _rules(args: argparse.Namespace) -> int:

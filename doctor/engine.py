@@ -50,6 +50,8 @@ PROBLEM_TEXT: dict[str, Text] = {
     "time": {"zh": "到达时间上限，只读了一部分", "en": "the time limit was reached; only a part was read"},
 }
 
+NOT_A_PLAN: Text = {"zh": "读不出训练配置", "en": "describes no training run that can be read"}
+
 NOT_JUDGED: Text = {
     "zh": "已识别，但这个版本还不判断此类输入",
     "en": "recognised, but this kind of input is not judged yet",
@@ -67,6 +69,8 @@ class Options(NamedTuple):
     cancelled: Callable[[], bool] = lambda: False
     progress: Callable[[int, int, str], None] | None = None
     """called with (bytes done, bytes in all or 0, name of the input)"""
+    config: str = ""
+    """the configuration that the logs belong to"""
     scanned: Callable[[Sequence[Scanned]], None] | None = None
     """called with all scans, which hold the training lines"""
 
@@ -152,6 +156,16 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         )
         for rule, what in crashed.items()
     )
+    plan = None
+    if options.config:
+        plan, mine, seen_config = _config(base, options.config, {k: v[0] for k, v in facts.items()})
+        pieces = [p for p in pieces if not _same_file(p[1], options.config)]
+        inputs_seen = [*(s for s in inputs_seen if not _same_file(s.name, options.config)), seen_config]
+        from doctor import checkup, pasted
+
+        told = pasted.Judged(tuple(mine), checkup.diagnose(base, mine), frozenset([options.config]))
+        diagnoses = pasted.merged(diagnoses, told, len(findings))
+        findings += told.findings
     if pieces:
         from doctor import pasted
 
@@ -161,6 +175,12 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         findings += states.findings
         inputs_seen = [s._replace(state="read", why={}) if _now_judged(s, states.sources) else s for s in inputs_seen]
         understood = states.sources if any(f.verdict is Verdict.PASS for f in states.findings) else frozenset()
+        if plan is None and scans and diagnoses:
+            plan = _plan_among([piece for piece in shown if piece[1].kind == "config"])
+    if plan is not None and diagnoses:
+        from doctor import causes
+
+        diagnoses = causes.draw(base, plan, diagnoses, findings, {k: v[0] for k, v in facts.items()})
     findings += tuple(input_findings(inputs_seen, [s for _, s in scans], base))
     report = Report(
         {"kind": "inputs", "inputs": list(inputs) + (["<paste>"] if paste is not None else [])},
@@ -181,6 +201,34 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         sum(_unexplained(base, scan) for _, scan in scans) + suspicious,
     )
     return report._replace(verdict=verdict_of(report, understood))
+
+
+def _same_file(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _config(base: RuleBase, path: str, facts: dict[str, Any]) -> "tuple[Plan | None, list[Finding], InputSeen]":
+    """The plan of the configuration that the user named, what is wrong with it, and how the file was seen."""
+    from doctor import static
+
+    try:
+        plan, told = static.of_file(path, base, facts)
+        size = os.stat(path).st_size
+    except OSError as error:
+        return None, [], problem_seen(problem_of(path, error))
+    if plan is None:
+        return None, [], InputSeen(path, ("config",), size, 0, None, "not_judged", NOT_A_PLAN)
+    told = [f for f in told if f.verdict in (Verdict.PASS, Verdict.FAIL, Verdict.CRASH)]
+    return plan, told, InputSeen(path, ("config",), size, 0)
+
+
+def _plan_among(pieces: "Sequence[tuple[str, Piece]]") -> "Plan | None":
+    """The plan of the one configuration among the inputs that can belong to the logs."""
+    from doctor import causes, static
+
+    plans = [plan for name, piece in pieces if piece.first_line == 1
+             and (plan := static.plan_of(name, piece.text)) is not None and not plan.get("file.problem")]  # fmt: skip
+    return causes.of_run(plans)
 
 
 class _Paste:
