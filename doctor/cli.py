@@ -58,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
     diagnose.add_argument("--all", action="store_true", help="show every finding, not one screen")
     diagnose.add_argument("--max-seconds", type=_seconds, default=0.0, metavar="S", help="stop reading after this time")
     diagnose.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: as many as pay off)")
+    diagnose.add_argument("--config", default="", metavar="FILE", help="the configuration that the logs belong to")
     diagnose.add_argument("--series", choices=("csv",), help="print the values of the training lines, not the report")
     diagnose.add_argument("--partial", metavar="FILE",
                           help="also write what was read, to be diagnosed with the parts of other nodes")  # fmt: skip
@@ -156,7 +157,7 @@ def _parse(argv: Sequence[str]) -> Any:
 
         return SimpleNamespace(command="diagnose", inputs=list(argv[1:]), all=False, max_seconds=0.0, jobs=0,
                                engine="", rules=None, format="text", output=None, fail_on="error",
-                               series=None, partial=None)  # fmt: skip
+                               series=None, partial=None, config="")  # fmt: skip
     return parser().parse_args(argv)
 
 
@@ -325,7 +326,7 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
         options = engine.Options(
             jobs=args.jobs, engine=args.engine, max_seconds=args.max_seconds, rules=args.rules,
             cancelled=lambda: bool(interrupted), progress=progress, scanned=scans.extend,
-            kept=keep if partial else None,
+            kept=keep if partial else None, config=getattr(args, "config", ""),
         )  # fmt: skip
         report = engine.diagnose(inputs, options)
     finally:
@@ -338,6 +339,8 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
 
         ok = write_result(args, table(scans))
     else:
+        if args.format == "json":
+            report = _with_edits(report, args)
         document = write_document(args, report)
         if document is not None:
             ok = document
@@ -364,6 +367,22 @@ def _write_partial(path: str, kept: Sequence[Any], problems: Sequence[Any]) -> b
         print(f"doctor: {path}: {error.strerror}", file=sys.stderr)
         return False
     return True
+
+
+def _with_edits(report: Any, args: argparse.Namespace) -> Any:
+    """Let fixes of findings in configurations and sources say which keys they change."""
+    from doctor.rulebase import load
+
+    base = load(args.rules)
+    own = [d for d in report.diagnoses if d.fixes and d.rule in base and base[d.rule].kind in ("when", "code")]
+    paths = sorted({e.source for d in own for e in d.evidence if e.source and os.path.isfile(e.source)})
+    if not paths:
+        return report
+    from doctor.patch import propose
+
+    told = [str(report.facts.get(f"version.{name}", {}).get("value") or "") for name in ("mindspore", "mindformers")]
+    options = propose.Options(tuple(d.rule for d in own), rules=args.rules, mindspore=told[0], mindformers=told[1])
+    return propose.with_fixes(report, propose.find(paths, options), options, base)
 
 
 def _rules(args: argparse.Namespace) -> int:

@@ -145,9 +145,9 @@ def _differences(args: dict[str, Any], expected: dict[str, str]) -> str:
 
 def _plan(example: dict[str, Any]) -> Plan | None:
     """The plan in the configuration of an example."""
-    from doctor.plan import detect
+    from doctor import static
 
-    return detect.only([(example["name"], example["config"])]) if example["config"] else None
+    return static.plan_of(example["name"], example["config"]) if example["config"] else None
 
 
 def _values(example: dict[str, Any]) -> dict[str, Any]:

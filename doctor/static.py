@@ -52,11 +52,8 @@ def judge_text(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -
     """The findings of a text that somebody gave, None if it describes no training run. The name of a paste tells
     nothing: what looks like JSON is read as such, else as YAML; settings that no library reads are taken for what they
     mean."""
-    known = name.lower().endswith(ENDINGS)
-    plan = detect.read(name if known or text.lstrip()[:1] == "{" else f"{name}.yaml", text)
+    plan = plan_of(name, text)
     if plan is not None:
-        if not known:
-            plan.file = name
         return _titled(base, judge(plan, base, facts))
     from doctor.plan import loose
 
@@ -69,6 +66,22 @@ def judge_text(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -
             if finding.id not in found or finding.verdict is Verdict.FAIL:
                 found[finding.id] = finding
     return _titled(base, list(found.values()))
+
+
+def plan_of(name: str, text: str) -> Plan | None:
+    """The plan of a text that somebody gave, None if it describes none; see ``judge_text``."""
+    known = name.lower().endswith(ENDINGS)
+    plan = detect.read(name if known or text.lstrip()[:1] == "{" else f"{name}.yaml", text)
+    if plan is not None and not known:
+        plan.file = name
+    return plan
+
+
+def of_file(path: str, base: RuleBase, facts: Mapping[str, Any]) -> tuple[Plan | None, list[Finding]]:
+    """The plan of one file, None if it describes no run, and its findings. Raises OSError."""
+    with open(path, "rb"):
+        plan = detect.read(path)
+    return plan, [] if plan is None else _titled(base, judge(plan, base, facts))
 
 
 def judge_source(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -> list[Finding]:

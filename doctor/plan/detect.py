@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 
 from doctor.plan.schema import Plan, Trouble
 from doctor.plan.yamltree import Node, decode, read_bytes, read_tree
@@ -35,17 +34,6 @@ def read(path: str, text: str | None = None) -> Plan | None:
             if found is not None:
                 weigh(plan, found)
     return plan
-
-
-def only(texts: Iterable[tuple[str, str]]) -> Plan | None:
-    """The training plan among some (name, text), None if there is none or more than one: nobody knows which one ran."""
-    found = []
-    for name, text in texts:
-        known = name.lower().endswith((*YAML, ".json"))
-        plan = read(name if known else f"{name}.yaml", text)
-        if plan is not None and not plan.get("file.problem") and len(plan.values) > 3:
-            found.append(plan)
-    return found[0] if len(found) == 1 else None
 
 
 def weigh(plan: Plan, path: str) -> None:

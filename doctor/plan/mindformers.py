@@ -494,6 +494,12 @@ class _Reader:
         found = self.find("runner_wrapper", "use_clip_grad")
         if found and found[0].data is True and "optimizer.clip_norm" not in plan.values:
             plan.default("optimizer.clip_norm", 1.0, "MindFormers MFTrainOneStepCell")
+        wrapper = self.find("runner_wrapper", "type")
+        if found and found[0].data is False:
+            fill.put(plan, found[2], "optimizer.clip_norm", 0.0, found[3], "use_clip_grad", found[1])
+        elif found is None and wrapper and wrapper[0].data == "MFTrainOneStepCell":
+            # wrapper.py of mindformers 2.0.0: use_clip_grad=False; the pipeline's wrapper clips by itself
+            plan.default("optimizer.clip_norm", 0.0, "MindFormers MFTrainOneStepCell")
 
     def loss_scale(self) -> None:
         plan = self.plan
