@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from doctor import culprit
 
 UNRECOGNISED = "RUN000"
+NEIGHBOURS = 60.0
+"""Seconds by which a time taken from a neighbouring line may be wrong."""
 
 
 class _Cause(NamedTuple):
@@ -109,9 +111,8 @@ def _explains(base: RuleBase, cause: _Cause, other: _Cause, timed: bool, doubt: 
             continue
         first, then = _times(a, b, timed)
         if first is not None and then is not None:
-            if first > then + 1 + doubt:
-                continue
-            if entry.within and then - first > entry.within + doubt:
+            slack = doubt + (1 if a.seconds is not None and b.seconds is not None else NEIGHBOURS)
+            if first > then + slack or (entry.within and then - first > entry.within + slack):
                 continue
         if entry.scope == "same_rank":
             mine, theirs = {g.rank for g in cause.groups}, {g.rank for g in other.groups}

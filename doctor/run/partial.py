@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from doctor import __version__
 from doctor.render.safe import printable, redact
+from doctor.scan.kinds import KINDS
 from doctor.scan.read import Piece
 from doctor.scan.scanner import Occurrence, Scanned
 from doctor.scan.series import Track
@@ -31,6 +32,7 @@ TEXTS = 1 << 16
 """Bytes of training lines kept word for word of a track."""
 PIECE = 4 << 20
 """Characters of a rank table or another state of a machine."""
+STATES = ("read", "not_judged", "partial", "unreadable", "empty")
 LARGEST = 1 << 30
 """Bytes of a partial that are read."""
 
@@ -194,7 +196,7 @@ def load(data: bytes, rules: Collection[str] | None = None) -> Loaded:
         parsed = json.loads(body)
         sources = tuple(_source(one) for one in parsed["sources"])
         problems = tuple((str(n), str(c), str(d)) for n, c, d in parsed["problems"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise Damaged("damaged", type(error).__name__) from error
     if rules is not None:
         named = {o.rule for s in sources for o in s.scan.occurrences if not o.rule.startswith("CODE:")}
@@ -215,6 +217,8 @@ def _source(one: dict[str, Any]) -> Kept:
         bool(one["cancelled"]), tuple(_lines(name, track) for track in one["tracks"]),
         tuple((int(n), str(text)) for n, text in one["memory"]), _told(one["told"]),
     )  # fmt: skip
+    if one["state"] not in STATES or not {*KINDS, "empty", "binary"}.issuperset(one["kinds"]):
+        raise ValueError("no such kind or state")
     return Kept(
         scan, tuple(map(str, one["kinds"])), bool(one["judged"]), str(one["state"]),
         {str(k): str(v) for k, v in one["why"].items()}, int(one["suspicious"]),
