@@ -99,6 +99,6 @@ def test_a_steady_run_is_healthy_without_numpy_and_with_it(tmp_path):
     scan = scan_text(Matcher(load(), "python"), text)
     assert training.calm(scan.tracks[0])
     slower = "".join(
-        line.replace("time: 40", "time: 47") if 100 < n else line for n, line in enumerate(text.splitlines(True))
+        line.replace("time: 40", "time: 47") if n > 100 else line for n, line in enumerate(text.splitlines(True))
     )
     assert not training.calm(scan_text(Matcher(load(), "python"), slower).tracks[0])
