@@ -134,10 +134,10 @@ def _order(
     return (
         cause.lead.recovered,
         _severity_class(cause),
-        # of a whole run that ended, what ended it comes before what it could live with
-        several and survives(cause.topic),
         # what the rank that failed first says of its own failure
         not _blamed(cause, first_place),
+        # of a whole run that ended, what ended it comes before what it could live with
+        several and survives(cause.topic),
         CLASS[cause.role],
         first,
         -(cause.priority - either),
@@ -195,6 +195,7 @@ def judge(
 
         case = culprit.examine(base, run, sources, groups, tables)
     first_place = case.place if case else None
+    groups = case.groups if case else groups
     serious = [g for g in groups if CLASS[role_of(base, g.rule)] < 4]
     timed = run is not None or (len(serious) > 0 and all(g.seconds is not None for g in serious))
     causes = _causes(base, groups, timed, first_place)
@@ -271,6 +272,7 @@ def _without_words(base: RuleBase, case: "culprit.Case | None", sources: Sequenc
         scan = first.sources[0].scan
         tail = scan.tail[-3:] or ("",)
         evidence.append(Evidence(scan.name, scan.lines, tail[-1], tail[:-1]))
+        evidence += [_evidence(*last) for last in culprit.last_errors(case.run, first)]
     if case.blame.exit is not None:
         evidence.append(_evidence(case.blame.exit.source, case.blame.exit.seen))
     place = Place((first.host or None) if first else None, ranks[0] if len(ranks) == 1 else None)

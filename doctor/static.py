@@ -96,6 +96,7 @@ def check(paths: Sequence[str], base: RuleBase, facts: Mapping[str, Fact | Unkno
     from doctor import source
 
     known = facts_of(facts)
+    weighed = [path for path in paths if path.endswith(detect.WEIGHTS) and os.path.isfile(path)]
     plans: list[Plan] = []
     of_plans: list[tuple[Finding, ...]] = []
     inputs: list[InputSeen] = []
@@ -117,7 +118,9 @@ def check(paths: Sequence[str], base: RuleBase, facts: Mapping[str, Fact | Unkno
         except OSError as error:
             problems.append(problem(path, error))
             continue
-        kinds: tuple[str, ...] = ()
+        if plan is not None and plan.weights is None and weighed:
+            detect.weigh(plan, weighed[0])
+        kinds: tuple[str, ...] = ("weights",) if path in weighed else ()
         if plan is not None:
             plans.append(plan)
             of_plans.append(_taken(base, options, _titled(base, judge(plan, base, known))))

@@ -262,6 +262,10 @@ def layout(
             ])  # fmt: skip
         if len(rest) > 6:
             out.append([("dim", "  " + tr(lang, "more", n=len(rest) - 6))])
+    if report.run:
+        from doctor.render import ranks
+
+        out += ranks.lines(report.run, lang, every=every, columns=columns, ascii_only=ascii_only)
     if report.series:
         from doctor.render import plot
 

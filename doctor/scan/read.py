@@ -239,7 +239,8 @@ def read_path(
                     whole = (Piece(names[0], 1, (head + file.read()).decode("utf-8", "replace")),)
                 return Read(Scanner(matcher, name).finish()._replace(size=size, head=head), names, False, 0, whole)
             file.seek(0)
-            return Read(scan_stream(matcher, name, file, cancelled=stop, progress=progress, exact=False), names, True)
+            scan = scan_stream(matcher, name, file, cancelled=stop, progress=progress, exact=matcher.numbered)
+            return Read(scan, names, True)
     except OSError as error:
         return Read(Scanner(matcher, name).finish(_problem(error)), ("text",), True)
 
@@ -323,6 +324,8 @@ def _unwrapped(text: str) -> str:
     out: list[str] = []
     start = -1  # of the line that goes on
     for number, line in enumerate(lines):
+        if start >= 0 and records.head_of(line) is not None:
+            start = -1  # a record begins here: the line before is as long by itself
         if start >= 0:
             out[start] += line
             out.append("")

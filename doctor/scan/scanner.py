@@ -160,6 +160,8 @@ class Matcher:
         self._prose: Prose | None = None
         self.rows = ROWS
         """rows kept of a track; a run of many files shares them out"""
+        self.numbered = False
+        """whether the training lines of large files are numbered at once, for a result that is read without them"""
 
     def prose(self, data: bytes) -> list[Hit]:
         """Hits of the expressions that are only looked for in small inputs."""
@@ -768,6 +770,8 @@ class Scanner:
                 if self._units_read[rule.id] > READ_UNITS:
                     continue
                 alone = False
+            if (log.lines or log.seconds) and not self._all_near(log, line):
+                continue
             unit = self._unit(log, line, units)
             found = self._confirm(log, numbers, text, unit)
             if found is None:
@@ -799,6 +803,16 @@ class Scanner:
         """Whether an alternative matches on the line itself, before its neighbourhood is read for the rest."""
         clause = self.matcher.patterns.clause
         return not log.any or any(clause(log.any[n], text) is not None for n in numbers)
+
+    def _all_near(self, log: LogSpec, line: _Line) -> bool:
+        """Whether the texts that a rule wants around a line stand there at all, before the neighbourhood is read line
+        by line, which takes fifty times as long."""
+        window = self._window
+        region = window.slice(max(window.base, line.start - BLOCK_BYTES), line.stop + 1 + BLOCK_BYTES)
+        if b"\x1b" in region:
+            return True  # a code of the terminal may cut a text in two
+        texts = [c.literal for c in log.every if c.literal is not None and c.literal.isascii()]
+        return all(text.encode() in region for text in texts)
 
     def _unit(self, log: LogSpec, line: _Line, units: dict[str, _Unit]) -> _Unit | None:
         """What a rule reads besides the line itself; None for a rule that reads lines."""

@@ -160,15 +160,16 @@ def _refines(old: str, new: str) -> bool:
     return len(new) > len(old) and new.startswith(old) and not new[len(old)].isdigit()
 
 
-def _words_in(lines: list[str]) -> list[str]:
-    """The words of which every mention holds one, as far as they stand in a text at all: few of them."""
+def _words_in(lines: list[str]) -> tuple[list[str], list[str]]:
+    """The words of which every mention holds one, and those of mentions in records, as far as they stand in a text at
+    all: few of them."""
     whole = "\n".join(lines).lower()
-    return [word for word in _WORDS if word in whole]
+    return [word for word in _WORDS if word in whole], [word for word in _IN_RECORDS if word in whole]
 
 
 def _mentions(lines: list[str]) -> Iterator[tuple[int, str, str]]:
     patterns = _patterns()
-    words = _words_in(lines)
+    words, in_records = _words_in(lines)
     pending = ""
     for at, raw in enumerate(lines):
         if not raw:
@@ -178,7 +179,7 @@ def _mentions(lines: list[str]) -> Iterator[tuple[int, str, str]]:
             continue
         if not pending and ("step:[" in low or "samples/s/p" in low):
             continue  # a training line
-        if not pending and low[:1] == "[" and "):2" in low[:120] and not any(word in low for word in _IN_RECORDS):
+        if not pending and low[:1] == "[" and "):2" in low[:120] and not any(word in low for word in in_records):
             continue  # a log record names its source file and process, which are no versions
         line = clean(raw).strip()
         low = line.lower()

@@ -20,13 +20,16 @@ from textual.message import Message
 from textual.screen import ModalScreen, Screen
 
 from doctor import crash, engine
+from doctor.checkup import Step
 from doctor.hosts.base import Host
+from doctor.hosts.recording import RecordingError
 from doctor.i18n import LANGUAGES, default_language, pick, tr
 from doctor.model import Report, Text
 from doctor.render.safe import printable
 from doctor.rulebase import RuleBase, data_folder, load
 from doctor.tui import base, themes
-from doctor.tui.base import NARROW_BELOW, TranslatedScreen, outside
+from doctor.tui.base import LOW_BELOW, NARROW_BELOW, TranslatedScreen, outside
+from doctor.tui.checking import Checking
 from doctor.tui.files import Spool, dropped_paths
 from doctor.tui.places import PLACES, RESULT
 from doctor.tui.screens.home import HomeScreen
@@ -79,12 +82,14 @@ class Job:
 class DoctorApp(App[None]):
     """``rules`` names another rules folder, ``host`` makes the machine to check, ``state`` is what earlier runs left.
 
-    ``lang`` and ``ascii_only`` come before what the state says.
+    ``lang`` and ``ascii_only`` come before what the state says. ``glance``: the checks of the machine run from the
+    start, for the home screen; else from when the machine screen is opened.
     """
 
     TITLE = "MindSpore Doctor"
     CSS_PATH = "doctor.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW_BELOW, "-wide")]  # noqa: RUF012 - as Textual declares it
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (LOW_BELOW, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "open", "tui.key.open"),
         *(Binding(one.key, one.name, f"tui.key.{one.name}", show=one.footer) for one in PLACES),
@@ -114,12 +119,23 @@ class DoctorApp(App[None]):
             super().__init__()
             self.job, self.error, self.path = job, error, path
 
+    class Checked(Message):
+        """Some checks of a machine have answered, or all (a report), or they failed (an error)."""
+
+        def __init__(
+            self, checking: Checking, step: Step | None, report: Report | None = None, error: str = ""
+        ) -> None:
+            super().__init__()
+            self.checking, self.step, self.report, self.error = checking, step, report, error
+
     def __init__(
         self, lang: str | None = None, rules: str | None = None, host: Callable[[], Host] = live_host,
-        state: State | None = None, ascii_only: bool | None = None,
+        state: State | None = None, ascii_only: bool | None = None, glance: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.host, self.rules = host, rules
+        self.host, self.rules, self._glance = host, rules, glance
+        self.checking: Checking | None = None
+        """the checks of the machine that was looked at last"""
         self.state = state if state is not None else State()
         kept = self.state.choices
         self.lang = next((one for one in (lang, kept.get("language")) if one in LANGUAGES), "") or default_language()
@@ -137,11 +153,19 @@ class DoctorApp(App[None]):
 
     def on_mount(self) -> None:
         self.push_screen(HomeScreen())
+        if self._glance:
+            # the first picture comes first
+            self.call_after_refresh(self.check_machine)
 
     def on_unmount(self) -> None:
+        self._stop_all()
+        self._spool.clear()
+
+    def _stop_all(self) -> None:
         if self.job:
             self.job.cancel.set()
-        self._spool.clear()
+        if self.checking is not None:
+            self.checking.stop()
 
     def tr(self, key: str, **values: Any) -> str:
         """A text of this package; ``key`` without its prefix."""
@@ -151,11 +175,29 @@ class DoctorApp(App[None]):
         """A passing notice; never markup."""
         self.notify(text, severity="error" if wrong else "information", markup=False)
 
+    def spool(self, text: str) -> str:
+        """Keep a text as a file until the end; returns its path. Raises OSError."""
+        return self._spool.write(text)[0]
+
     def rulebase(self) -> RuleBase:
         """The rules as they were when the last diagnosis began."""
         if self._base is None:
             self._base = load(self.rules)
         return self._base
+
+    def rulebase_matches(self, rule: str, text: str) -> list[tuple[int, int]]:
+        """Where in a line of a log a rule matches, for the eye; nothing if its expressions look at more than that."""
+        from doctor.tui.matches import matches_of
+
+        return matches_of(self.rulebase(), rule, text)
+
+    def show_patch(self, path: str) -> None:
+        """The model screen with what would mend a file."""
+        from doctor.tui.screens.model import ModelScreen
+
+        screen = ModelScreen(path, self.rules)
+        self.push_screen(screen)
+        screen.call_after_refresh(screen.action_tab, "patch")
 
     # ------------------------------------------------------------------ diagnosing
 
@@ -276,6 +318,62 @@ class DoctorApp(App[None]):
         self._home_screen().refresh_status()
         self.refresh_bindings()
 
+    # ------------------------------------------------------------------ the machine
+
+    def check_machine(self, host: Callable[[], Host] | None = None, name: str = "") -> None:
+        """Run all checks anew, of this machine or of another one (a recording, called ``name``)."""
+        if self.checking is not None:
+            self.checking.stop()
+        self.checking = checking = Checking(host or self.host, name)
+        self.run_worker(
+            partial(self._check, checking), thread=True, exclusive=True, group="machine", exit_on_error=False
+        )  # fmt: skip
+        self._machine_changed()
+
+    def check_again(self, rule: str) -> None:
+        """Run one check anew; nothing happens while others run."""
+        checking = self.checking
+        if checking is None or checking.working or checking.run is None:
+            return
+        checking.repeat(rule)
+        self.run_worker(
+            partial(self._check, checking, rule), thread=True, exclusive=True, group="machine", exit_on_error=False
+        )  # fmt: skip
+        self._machine_changed()
+
+    def _check(self, checking: Checking, rule: str = "") -> None:
+        try:
+            if rule:
+                self.post_message(self.Checked(checking, None, checking.again(rule, self.rulebase())))
+                return
+            for told in checking.work(self.rulebase()):
+                if isinstance(told, Report):
+                    self.post_message(self.Checked(checking, None, told))
+                else:
+                    self.post_message(self.Checked(checking, told))
+        except RecordingError as error:
+            values = {"path": printable(error.path), "detail": printable(error.detail)}
+            text = tr(self.lang, f"recording.{error.code}", **values).rstrip(" :：")
+            self.post_message(self.Checked(checking, None, None, text))
+        except Exception as error:
+            crash.save(error, "tui")
+            self.post_message(self.Checked(checking, None, None, f"{type(error).__name__}: {error}"))
+
+    def on_doctor_app_checked(self, message: DoctorApp.Checked) -> None:
+        checking = message.checking
+        if checking is not self.checking:
+            return
+        if message.step is not None:
+            checking.told(message.step)
+        else:
+            checking.ended(message.report, message.error)
+        self._machine_changed()
+
+    def _machine_changed(self) -> None:
+        for screen in self.screen_stack:
+            if isinstance(screen, TranslatedScreen):
+                screen.machine_changed()
+
     # ------------------------------------------------------------------ actions
 
     def show(self, name: str) -> None:
@@ -299,7 +397,8 @@ class DoctorApp(App[None]):
         from doctor.tui.screens.open import OpenScreen
 
         if not isinstance(self.screen, OpenScreen):
-            self.push_screen(OpenScreen(os.getcwd()), lambda path: self.diagnose_path(path) if path else None)
+            screen = OpenScreen(os.getcwd(), several=self.diagnose_paths)
+            self.push_screen(screen, lambda path: self.diagnose_path(path) if path else None)
 
     def action_demo(self) -> None:
         """Diagnose the shipped sample run."""
@@ -321,6 +420,15 @@ class DoctorApp(App[None]):
     def action_checks(self) -> None:
         """What can be judged, and the rules."""
         self.show("checks")
+
+    def action_new_rule(self, line: str = "", level: str = "", context: str = "") -> None:
+        """Make a rule of a log line. ``level``: that of its record, ``context``: where it was seen."""
+        from doctor.tui.screens.checks import ChecksScreen
+
+        if isinstance(self.screen, ChecksScreen):
+            self.screen.write_from(line, level, context)
+        else:
+            self.push_screen(ChecksScreen((line, level, context)))
 
     def action_help(self) -> None:
         """The keys."""
@@ -392,9 +500,8 @@ class DoctorApp(App[None]):
         self.say(self.tr("forgotten"))
 
     async def action_quit(self) -> None:
-        """Leave; a running diagnosis is stopped first, or the process would wait for it."""
-        if self.job:
-            self.job.cancel.set()
+        """Leave; what runs is stopped first, or the process would wait for it."""
+        self._stop_all()
         self.exit()
 
     def _fatal_error(self) -> None:

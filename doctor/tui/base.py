@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.cells import cell_len, chop_cells
+from rich.text import Text
 from textual.binding import ActiveBinding
 from textual.screen import ModalScreen, Screen, ScreenResultType
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 NARROW_BELOW = 100
 """Columns from which panes stand side by side."""
+
+LOW_BELOW = 36
+"""Rows from which there is room for more than what is needed."""
 
 
 _ascii: bool | None = None
@@ -58,6 +62,16 @@ def wrap(text: str, columns: int) -> list[str]:
     for line in layout.wrap(text, columns):
         out += [line] if cell_len(line) <= columns else chop_cells(line, columns)
     return out
+
+
+def styled(lines: Sequence[layout.Line], *, fold: bool = False) -> Text:
+    """Lines as one text; ``fold``: what is too long, such as a command, goes on in the next line."""
+    text = Text(no_wrap=not fold, overflow="fold" if fold else None)
+    for line in lines:
+        for style, piece in line:
+            text.append(piece, style)
+        text.append("\n")
+    return text
 
 
 class TranslatedScreen(Screen[ScreenResultType]):
@@ -101,6 +115,9 @@ class TranslatedScreen(Screen[ScreenResultType]):
                 active = active._replace(binding=binding, tooltip="")
             out[key] = active
         return out
+
+    def machine_changed(self) -> None:
+        """There is news in ``doctor.checking``."""
 
     def retranslate(self) -> None:
         """Set every text anew; called once at the start and after each change of language."""

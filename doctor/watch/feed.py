@@ -190,6 +190,11 @@ class Feed:
         read = self._read[1]
         return read if read.scan.size == self.file.size else None
 
+    @property
+    def has_whole(self) -> bool:
+        """Whether ``whole`` has its answer at hand."""
+        return self._read is not None and self._read[0] == self.grown
+
     def rest(self) -> None:
         """Let go of everything but the result: the file has not grown for long."""
         if self._scanner is not None and not self._cut:

@@ -35,6 +35,11 @@ HALF_LINE = 2.0
 """Seconds after which a line without an end is looked at for the pattern."""
 TELL_STATE = 60.0
 """Seconds between two events that tell the state."""
+SETTLED, AHEAD, AHEAD_BYTES = 10.0, 0.03, 32 << 20
+"""Seconds without growth after which a small file is read for the report at the end, seconds of that in one look, and
+bytes that are held so."""
+ENOUGH = 0.5
+"""Seconds of a judgement that is not made once more for somebody who waits for the end."""
 WORSE_AFTER = 3.0
 """A stall this many times its limit long is an error."""
 
@@ -165,6 +170,7 @@ class Watcher:
         self._series: tuple[dict[str, Any], ...] = ()
         self._ranks: dict[str, int | None] = {}
         self._quiet: frozenset[str] = frozenset()
+        self._ahead = 0  # bytes of small files read for the report
         self._told_state = self._began
         self._told_rows = 0
         self._started = False
@@ -339,14 +345,14 @@ class Watcher:
             from doctor import training
 
             judged, series, _ = training.judge(self.base, scans, paths)
-        findings, diagnoses = ranking.rank(self.base, judged, facts)
+        findings, diagnoses, run = ranking.judge(self.base, judged, facts)
         self._series = series
         self._ranks = {s.scan.name: s.rank for s in place_sources(scans)}
         for lane in self._lanes.values():
             if lane.rank is None:
                 lane.rank = self._ranks.get(lane.name)
         self.report = Report({"kind": "inputs", "inputs": list(self.inputs)}, "unknown", diagnoses, findings,
-                             series=series)  # fmt: skip
+                             series=series, run=run)  # fmt: skip
         return self.report
 
     # ------------------------------------------------------------------ what no line reports
@@ -399,9 +405,15 @@ class Watcher:
     # ------------------------------------------------------------------ rest and end
 
     def _rest(self, now: float) -> None:
-        """Keep only the result of files that have not grown for long; a last line without an end is one after all."""
+        """Keep only the result of files that have not grown for long, and read small ones as the report at the end will
+        need them, a few at a time; a last line without an end is one after all."""
+        deadline = time.monotonic() + AHEAD
         for file, feed in self._feeds.items():
             quiet = 0.0 if file.behind else time.monotonic() - file.changed
+            small = feed.size <= SMALL and not feed.exact and self._ahead + feed.size <= AHEAD_BYTES
+            if quiet > SETTLED and small and not feed.has_whole and time.monotonic() < deadline:
+                feed.whole()
+                self._ahead += feed.size
             if quiet > HALF_LINE and feed.half_line:
                 self._look_for(feed, b"", last=True)
             if quiet > self._sleeps.get(file, REST_AFTER) and not feed.resting:
@@ -455,7 +467,7 @@ class Watcher:
         if self.options.new:
             inputs = [f.path for f in self._follower.files if f in self._feeds and self._feeds[f].size]
             if not inputs:
-                return self.so_far()
+                return self.so_far(interrupted=False)
 
         def known(source: Source) -> Read | None:
             file = by_path.get(source.path or "")
@@ -483,9 +495,9 @@ class Watcher:
                 return
             self._feeds[file].take(data)
 
-    def so_far(self) -> Report:
+    def so_far(self, *, interrupted: bool = True) -> Report:
         """A report of what was read so far, with nothing read for it."""
-        report = self.judge()
+        report = self.report if self.report and (not self._due or self._cost > ENOUGH) else self.judge()
         files = [(f, self._feeds[f]) for f in self._follower.files if f in self._feeds]
         seen = tuple(
             InputSeen(file.name, feed.kinds, feed.size, 0, self._ranks.get(file.name),
@@ -493,8 +505,9 @@ class Watcher:
             for file, feed in files
         )  # fmt: skip
         report = report._replace(
-            inputs=seen, partial=engine.INTERRUPTED, tool=tool_info(self.base, self.matcher.engine.name)
-        )
+            inputs=seen, partial=engine.INTERRUPTED if interrupted else {}, interrupted=interrupted,
+            tool=tool_info(self.base, self.matcher.engine.name),
+        )  # fmt: skip
         return report._replace(verdict=engine.verdict_of(report))
 
     def exit_code(self, report: Report, fail_on: str) -> int:

@@ -10,11 +10,12 @@ from textual.widgets import DataTable, Input, Tree
 from doctor.model import Edit
 from doctor.patch import diff
 from doctor.patch.plan import FilePatch
+from doctor.render.plot import bar
 from doctor.tui import configs
 from doctor.tui.app import DoctorApp
 from doctor.tui.screens.confirm import ConfirmScreen
 from doctor.tui.screens.home import HomeScreen
-from doctor.tui.screens.model import ModelScreen, bar
+from doctor.tui.screens.model import ModelScreen
 from doctor.tui.screens.open import OpenScreen
 from doctor.tui.widgets.diffview import DiffView
 

@@ -95,7 +95,7 @@ def test_a_failure_no_rule_knows_is_told_after_its_last_line_had_time_to_come(ru
 
 
 def test_a_cause_that_shows_later_explains_what_was_told_before(run, clock):
-    for rank in range(4):
+    for rank in range(3):
         run.log(rank, steps(1, 30))
     watcher = run.watch(clock=clock)
     all_read(watcher)
@@ -104,10 +104,22 @@ def test_a_cause_that_shows_later_explains_what_was_told_before(run, clock):
         run.log(rank, wait)
     first = [e.alarm for e in alarms(later(watcher, clock))]
     assert first and first[0].state == "active"
-    run.log(3, OOM)
+    run.log(3, steps(1, 30) + OOM)
     events = alarms(later(watcher, clock))
     assert "alarm" in [e.kind for e in events] and "explained" in [e.kind for e in events]
     assert first[0].state == "explained" and first[0].by == next(e.alarm.rule for e in events if e.kind == "alarm")
+
+
+def test_a_rank_without_a_word_is_told_after_its_lines_had_time_to_come(run, clock):
+    for rank in range(4):
+        run.log(rank, steps(1, 30))
+    watcher = run.watch(clock=clock)
+    all_read(watcher)
+    for rank in (0, 1, 2):
+        run.log(rank, "EI0002: The wait execution of the Notify register times out.\n")
+    assert [e for e in alarms(later(watcher, clock)) if 3 in e.alarm.ranks] == []
+    [event] = [e for e in alarms(later(watcher, clock)) if 3 in e.alarm.ranks]
+    assert event.alarm.rule == "RUN174"
 
 
 # ------------------------------------------------------------------ files

@@ -30,6 +30,7 @@ from doctor.patch.propose import Options
 from doctor.patch.spans import Refused
 from doctor.plan import cel, memory, show
 from doctor.plan.schema import FIELDS, Plan
+from doctor.render.plot import bar
 from doctor.render.text import STYLES, mark
 from doctor.tui import configs
 from doctor.tui.base import TranslatedScreen, ascii_only, outside, wrap
@@ -54,8 +55,6 @@ FOCUS = {"findings": "#causes", "memory": "#memory-page", "values": "#value-tabl
 
 SHOWN_VALUE = 60
 """Characters of a value in its table."""
-
-BLOCKS = " ▏▎▍▌▋▊▉█"
 
 
 class ProposalList(OptionList):
@@ -926,20 +925,6 @@ def _hanging(head: str, words: str, columns: int, style: str = "") -> Text:
     text = Text(head, no_wrap=True)
     text.append(("\n" + " " * indent).join(rows), style)
     return text
-
-
-def bar(size: float, most: float, columns: int, plain: bool = False) -> str:
-    """A bar of at most ``columns`` cells; something is seen of everything above nothing.
-
-    >>> bar(1.0, 2.0, 8, plain=True), bar(0.001, 2.0, 8, plain=True), bar(0.0, 2.0, 8, plain=True)
-    ('####', '#', '')
-    """
-    if size <= 0 or most <= 0 or columns <= 0:
-        return ""
-    eighths = max(1, round(min(1.0, size / most) * columns * 8))
-    if plain:
-        return "#" * max(1, round(eighths / 8))
-    return "█" * (eighths // 8) + (BLOCKS[eighths % 8] if eighths % 8 else "")
 
 
 def memory_text(plan: Plan, lang: str, columns: int, plain: bool = False) -> Text:
