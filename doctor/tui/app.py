@@ -34,6 +34,7 @@ from doctor.tui.screens.model import ModelScreen
 from doctor.tui.screens.open import OpenScreen
 from doctor.tui.screens.result import ResultScreen
 from doctor.tui.screens.smoke import SmokeScreen
+from doctor.tui.screens.watch import WatchScreen
 
 PASTE = "<paste>"
 """The name the engine gives to pasted text."""
@@ -42,7 +43,7 @@ LARGE = 1 << 20
 """Characters from which a paste is a log wherever the cursor is: no input line could hold it."""
 
 
-SCREENS = (ResultScreen, MachineScreen, ModelScreen, SmokeScreen, ChecksScreen)
+SCREENS = (ResultScreen, MachineScreen, ModelScreen, SmokeScreen, ChecksScreen, WatchScreen)
 """Those that the help tells of, besides the one below it."""
 
 
@@ -87,6 +88,7 @@ class DoctorApp(App[None]):
         Binding("e", "machine", "tui.key.machine"),
         Binding("m", "model", "tui.key.model", show=False),
         Binding("t", "smoke", "tui.key.smoke", show=False),
+        Binding("w", "watch", "tui.key.watch", show=False),
         Binding("k", "checks", "tui.key.checks"),
         Binding("l,f2", "language", "tui.key.language"),
         Binding("question_mark,f1", "help", "tui.key.help", key_display="?"),
@@ -290,6 +292,11 @@ class DoctorApp(App[None]):
         if not isinstance(self.screen, SmokeScreen):
             self.push_screen(SmokeScreen())
 
+    def action_watch(self) -> None:
+        """Follow a live run."""
+        if not isinstance(self.screen, WatchScreen):
+            self.push_screen(WatchScreen(rules=self._rules))
+
     def action_checks(self) -> None:
         """What can be judged, and the rules."""
         if not isinstance(self.screen, ChecksScreen):
@@ -322,7 +329,7 @@ class DoctorApp(App[None]):
         everywhere: list[tuple[str, Any]] = [
             ("open", self.action_open), ("demo", self.action_demo), ("machine", self.action_machine),
             ("model", self.action_model), ("smoke", self.action_smoke),
-            ("checks", self.action_checks),
+            ("watch", self.action_watch), ("checks", self.action_checks),
             ("language", self.action_language), ("theme", self.action_theme), ("help", self.action_help),
             ("quit", self.action_quit),
         ]  # fmt: skip

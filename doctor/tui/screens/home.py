@@ -65,6 +65,7 @@ class HomeScreen(TranslatedScreen[None]):
                 yield Button(" ", id="machine", compact=True)
                 yield Button(" ", id="model", compact=True)
                 yield Button(" ", id="smoke", compact=True)
+                yield Button(" ", id="watch", compact=True)
                 yield Button(" ", id="checks", compact=True)
             yield Static(id="home-status", markup=False)
         yield Footer(compact=True)
@@ -81,7 +82,7 @@ class HomeScreen(TranslatedScreen[None]):
         self.query_one(PasteArea).update(self.tr("home.paste"))
         self.query_one("#home-or", Static).update(self.tr("home.or"))
         self.query_one(PathInput).placeholder = self.tr("home.path")
-        for name in ("go", "open", "demo", "machine", "model", "smoke", "checks"):
+        for name in ("go", "open", "demo", "machine", "model", "smoke", "watch", "checks"):
             self.query_one(f"#{name}", Button).label = Text(self.tr(f"home.{name}"))
         self.refresh_status()
 
@@ -141,6 +142,10 @@ class HomeScreen(TranslatedScreen[None]):
     @on(Button.Pressed, "#smoke")
     def _smoke(self) -> None:
         self.doctor.action_smoke()
+
+    @on(Button.Pressed, "#watch")
+    def _watch(self) -> None:
+        self.doctor.action_watch()
 
     @on(Button.Pressed, "#checks")
     def _checks(self) -> None:

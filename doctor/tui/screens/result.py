@@ -37,8 +37,10 @@ class ResultScreen(TranslatedScreen[None]):
         ("c", "key.copy"), ("s", "key.save"), ("z", "key.zoom"), ("Tab", "key.next_pane"), ("Enter", "key.enter"),
     ))  # fmt: skip
 
-    def __init__(self, report: Report, real_paths: dict[str, str]) -> None:
+    def __init__(self, report: Report, real_paths: dict[str, str], rule: str = "") -> None:
+        """``rule``: the diagnosis to begin with, the first one if there is none of that name."""
         super().__init__()
+        self._rule = rule
         self.report = report
         self._real_paths = real_paths
 
@@ -54,6 +56,7 @@ class ResultScreen(TranslatedScreen[None]):
         self.query_one(LogPane).real_paths = self._real_paths
         super().on_mount()
         self.query_one(CauseTree).focus()
+        self.query_one(CauseTree).go_to(self._rule)
 
     def retranslate(self) -> None:
         lang, report = self.doctor.lang, self.report
