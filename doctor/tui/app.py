@@ -417,6 +417,10 @@ class DoctorApp(App[None]):
         """Train the reference layer."""
         self.show("smoke")
 
+    def action_watch(self) -> None:
+        """Follow a live run."""
+        self.show("watch")
+
     def action_checks(self) -> None:
         """What can be judged, and the rules."""
         self.show("checks")

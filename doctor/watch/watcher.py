@@ -500,7 +500,7 @@ class Watcher:
         report = self.report if self.report and (not self._due or self._cost > ENOUGH) else self.judge()
         files = [(f, self._feeds[f]) for f in self._follower.files if f in self._feeds]
         seen = tuple(
-            InputSeen(file.name, feed.kinds, feed.size, 0, self._ranks.get(file.name),
+            InputSeen(file.name, feed.kinds, feed.size, feed.lines, self._ranks.get(file.name),
                       "partial" if file.behind else "read" if feed.wanted else "not_judged")
             for file, feed in files
         )  # fmt: skip
