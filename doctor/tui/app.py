@@ -310,7 +310,7 @@ class DoctorApp(App[None]):
 
     def _machine_changed(self) -> None:
         for screen in self.screen_stack:
-            if isinstance(screen, TranslatedScreen):
+            if isinstance(screen, TranslatedScreen) and screen.ready:
                 screen.machine_changed()
 
     # ------------------------------------------------------------------ actions
@@ -382,7 +382,7 @@ class DoctorApp(App[None]):
         from textual.widgets import Tree
 
         for screen in self.screen_stack:
-            if isinstance(screen, TranslatedScreen):
+            if isinstance(screen, TranslatedScreen) and screen.ready:
                 screen.set_class(base.ascii_only(), "-ascii")
                 for tree in screen.query(Tree):
                     base.tree_marks(tree)

@@ -122,9 +122,16 @@ class TranslatedScreen(Screen[ScreenResultType]):
     def retranslate(self) -> None:
         """Set every text anew; called once at the start and after each change of language."""
 
+    ready = False
+    """Whether its widgets are there: what happens before and after is none of its business"""
+
     def on_mount(self) -> None:
+        self.ready = True
         self.set_class(ascii_only(), "-ascii")
         self.retranslate()
+
+    def on_unmount(self) -> None:
+        self.ready = False
 
 
 class TranslatedModal(TranslatedScreen[ScreenResultType], ModalScreen[ScreenResultType]):

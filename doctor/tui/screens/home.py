@@ -100,7 +100,6 @@ class HomeScreen(TranslatedScreen[None]):
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one(PasteArea).focus()
         self.set_interval(0.25, self.refresh_status)
 

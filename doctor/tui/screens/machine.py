@@ -105,7 +105,6 @@ class MachineScreen(TranslatedScreen[None]):
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one("#machine-table", DataTable).focus()
         if self.doctor.checking is None:
             self.doctor.check_machine()
