@@ -198,8 +198,8 @@ class ChecksScreen(TranslatedScreen[None]):
         table = self.query_one("#rule-table", DataTable)
         if not table.row_count:
             return ""
-        key = table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
-        return key or ""
+        # for a moment after the table was filled with fewer rows the cursor may stand below the last one
+        return table.ordered_rows[table.cursor_row].key.value or "" if table.cursor_row < table.row_count else ""
 
     def _explain(self, rule_id: str) -> None:
         page = self.query_one(RulePage)
@@ -218,8 +218,8 @@ class ChecksScreen(TranslatedScreen[None]):
         self.query_one("#state-text", Static).update(self._state_text())
 
     @on(DataTable.RowHighlighted)
-    def _row(self, event: DataTable.RowHighlighted) -> None:
-        self._explain(str(event.row_key.value or ""))
+    def _row(self) -> None:
+        self._explain(self._selected())
 
     @on(Input.Changed, "#filter")
     def _filtered(self) -> None:
