@@ -143,3 +143,20 @@ async def test_a_failing_worker_is_said_and_saved_and_the_screen_goes_on(what, m
         await settle(pilot)
         assert the._exception is None and the.is_running
     assert the.return_code in (None, 0)
+
+
+async def test_a_paste_into_an_input_line_is_marked_and_a_log_keeps_its_bytes(careful):
+    async with careful.run_test(size=(120, 40)) as pilot:
+        line = careful.screen.query_one("#home-path")
+        line.focus()
+        await pilot.pause()
+        careful.post_message(events.Paste("a\x1b[31mb\u202ec"))
+        await settle(pilot)
+        assert line.value == "a␛[31mb⟨U+202E⟩c" and "a␛[31mb⟨U+202E⟩c" in text_of(careful)
+        line.value = "raw\x1b[31m\u202e\u200bname"
+        await settle(pilot)
+        assert "raw[31mname" in text_of(careful) and not FORBIDDEN & set(text_of(careful))
+        line.focus()
+        await paste(pilot, "one\x1b[31m\ntwo\n")
+        [path] = careful.screen._real_paths.values() if hasattr(careful.screen, "_real_paths") else [""]
+        assert not path or open(path, "rb").read() == b"one\x1b[31m\ntwo\n"  # noqa: SIM115
