@@ -16,7 +16,9 @@ def main() -> int:
     gc.set_threshold(50_000, 20, 20)
     from doctor.cli import run
 
-    return run(sys.argv[1:])
+    code = run(sys.argv[1:])
+    gc.freeze()  # what is left goes with the process: Python need not look through it once more
+    return code
 
 
 if __name__ == "__main__":

@@ -150,7 +150,7 @@ def check(args: argparse.Namespace) -> int:
             _add_files(run, args.paths)
         report = run.report()
         if args.paths:
-            report = _with_fixes(report, args)
+            report = _with_fixes(report, run, args)
         if other is not None:
             from doctor import compare
 
@@ -176,14 +176,17 @@ def _add_files(run: Checkup, paths: list[str]) -> None:
     engine.add_files(run, inputs, read.findings, read.plans)
 
 
-def _with_fixes(report: Report, args: argparse.Namespace) -> Report:
+def _with_fixes(report: Report, run: Checkup, args: argparse.Namespace) -> Report:
     """Let fixes of findings in files say which keys they change."""
     if args.format != "json" or not any(d.fixes for d in report.diagnoses):
         return report
+    from doctor import source
     from doctor.patch import propose
     from doctor.rulebase import load
 
-    options = propose.Options(tuple(d.rule for d in report.diagnoses), rules=args.rules)
+    target = source.target_of(run.facts, args.mindspore)
+    options = propose.Options(tuple(d.rule for d in report.diagnoses), rules=args.rules, mindspore=target.mindspore,
+                              mindformers=target.mindformers)  # fmt: skip
     return propose.with_fixes(report, propose.find(args.paths, options), options, load(args.rules))
 
 
@@ -210,14 +213,12 @@ def _fix_env(args: argparse.Namespace, report: Report) -> bool:
 
 
 def _show(args: argparse.Namespace, report: Report) -> bool:
-    from doctor.cli import write_result
-    from doctor.render import text
+    from doctor.cli import write_document, write_result
 
-    if args.format == "json":
-        from doctor.render.json import render
-
-        return write_result(args, render(report, indent=2 if sys.stdout.isatty() else None) + "\n")
-    from doctor.render import checks
+    written = write_document(args, report)
+    if written is not None:
+        return written
+    from doctor.render import checks, text
 
     if args.output:
         return write_result(args, text.plain(checks.layout(report, args.lang, every=args.all)))

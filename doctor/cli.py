@@ -15,9 +15,11 @@ from doctor.i18n import LANGUAGES, default_language, tr
 if TYPE_CHECKING:
     import argparse
 
+    from doctor.model import Report
     from doctor.statusline import StatusLine
 
 USAGE, OWN_FAILURE, INTERRUPTED = 2, 3, 130
+FORMATS = ("text", "json", "html")
 
 
 def _common(parser: argparse.ArgumentParser, *, fail_on: bool = True) -> None:
@@ -27,7 +29,7 @@ def _common(parser: argparse.ArgumentParser, *, fail_on: bool = True) -> None:
     parser.add_argument("--no-color", action="store_true", default=argparse.SUPPRESS, help="no colours")
     parser.add_argument("--rules", metavar="DIR", help="another rules folder")
     if fail_on:
-        parser.add_argument("--format", choices=("text", "json"), default="text")
+        parser.add_argument("--format", choices=FORMATS, default="text")
         parser.add_argument("--output", metavar="FILE", help="write the result there instead of stdout")
         parser.add_argument("--fail-on", choices=("error", "warning", "advice"), default="error",
                             help="exit with 1 from this severity on (default: error)")  # fmt: skip
@@ -47,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", "-V", action="version", version=f"doctor {__version__}")
     top.add_argument("--lang", choices=LANGUAGES, default=argparse.SUPPRESS)
     top.add_argument("--no-color", action="store_true", default=argparse.SUPPRESS)
+    top.add_argument("--ascii", action="store_true", default=argparse.SUPPRESS, help="the screen in ASCII")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser, prog="doctor")
 
     diagnose = commands.add_parser("diagnose", help="name the root cause of failing logs")
@@ -56,6 +59,8 @@ def parser() -> argparse.ArgumentParser:
     diagnose.add_argument("--max-seconds", type=_seconds, default=0.0, metavar="S", help="stop reading after this time")
     diagnose.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: as many as pay off)")
     diagnose.add_argument("--series", choices=("csv",), help="print the values of the training lines, not the report")
+    diagnose.add_argument("--partial", metavar="FILE",
+                          help="also write what was read, to be diagnosed with the parts of other nodes")  # fmt: skip
     diagnose.add_argument("--engine", choices=engines, default="", help=argparse.SUPPRESS)
     _common(diagnose)
 
@@ -68,35 +73,54 @@ def parser() -> argparse.ArgumentParser:
     from doctor import smokecli
 
     smokecli.add(commands, _common)
+    from doctor import watchcli
+
+    watchcli.add(commands, _common)
 
     demo = commands.add_parser("demo", help="diagnose the shipped sample run")
     demo.add_argument("--all", action="store_true", help=argparse.SUPPRESS)
     _common(demo)
 
-    rules = commands.add_parser("rules", help="list, test and write rules")
-    actions = rules.add_subparsers(dest="action", metavar="list|test|new", required=True, parser_class=Parser,
-                                   prog="doctor rules")  # fmt: skip
+    rules = commands.add_parser("rules", help="list, search, try, test and write rules")
+    actions = rules.add_subparsers(dest="action", metavar="list|search|try|test|new", required=True,
+                                   parser_class=Parser, prog="doctor rules")  # fmt: skip
     listing = actions.add_parser("list", help="all rules")
     listing.add_argument("--format", choices=("text", "json"), default="text")
     listing.add_argument("--only", action="append", default=[], metavar="GLOB", help="ids, topics or families")
     _common(listing, fail_on=False)
+    search = actions.add_parser("search", help="rules that hold all words: id, topic, title, literal, cause, next")
+    search.add_argument("words", nargs="+", metavar="WORD", help="words, or a log line")
+    search.add_argument("--format", choices=("text", "json"), default="text")
+    _common(search, fail_on=False)
+    attempt = actions.add_parser("try", help="try one rule on a log: what it captures, or why it is quiet")
+    attempt.add_argument("rule", metavar="ID|FILE", help="a rule, or a rule file, also a draft")
+    attempt.add_argument("inputs", nargs="*", metavar="LOG", help="files, folders, archives, - for standard input")
+    attempt.add_argument("--text", default=None, help="a text instead of a file")
+    attempt.add_argument("--format", choices=("text", "json"), default="text")
+    _common(attempt, fail_on=False)
     test = actions.add_parser("test", help="run the examples in the rules")
     test.add_argument("paths", nargs="*", metavar="FILE", help="rule files or folders (default: all)")
     test.add_argument("--engine", choices=engines, default="python")
     _common(test, fail_on=False)
     new = actions.add_parser("new", help="write a rule file to start from")
-    new.add_argument("id", metavar="ID", help="a family and three digits, or a family for the next free number")
+    new.add_argument("id", nargs="?", default="", metavar="ID",
+                     help="a family and three digits, or a family for its next free number; else guessed")  # fmt: skip
     new.add_argument("--from", dest="line", default="", metavar="LINE", help="a log line the rule shall match")
+    new.add_argument("--level", default="", choices=("INFO", "DEBUG", "EVENT"),
+                     help="the level of the record that the line belongs to, if it is a quiet one")  # fmt: skip
     new.add_argument("--dir", default=".", metavar="DIR", help="the folder to write into")
     _common(new, fail_on=False)
 
     explain = commands.add_parser("explain", help="what a rule or an error code means, its evidence and sources")
     explain.add_argument("id", metavar="ID|CODE")
     explain.add_argument("--format", choices=("text", "json"), default="text")
+    explain.add_argument("--source", action="store_true", help="the file of the rule as it was written")
     _common(explain, fail_on=False)
 
     commands.add_parser("schema", help="the JSON Schema of the report")
-    commands.add_parser("tui", help="the screen, also reached by doctor alone")
+    screen = commands.add_parser("tui", help="the screen, also reached by doctor alone")
+    screen.add_argument("--ascii", action="store_true", default=argparse.SUPPRESS, help="marks and frames in ASCII")
+    screen.add_argument("--lang", choices=LANGUAGES, default=argparse.SUPPRESS)
     return top
 
 
@@ -116,7 +140,7 @@ def _parse(argv: Sequence[str]) -> Any:
 
         return SimpleNamespace(command="diagnose", inputs=list(argv[1:]), all=False, max_seconds=0.0, jobs=0,
                                engine="", rules=None, format="text", output=None, fail_on="error",
-                               series=None)  # fmt: skip
+                               series=None, partial=None)  # fmt: skip
     return parser().parse_args(argv)
 
 
@@ -127,11 +151,13 @@ def run(argv: Sequence[str]) -> int:
         args = _parse(argv)
     except SystemExit as end:
         return int(end.code or 0)
-    lang = getattr(args, "lang", None) or default_language()
+    args.said = getattr(args, "lang", "")
+    lang = args.said or default_language()
     args.lang, args.no_color = lang, getattr(args, "no_color", False)
     command: Callable[[argparse.Namespace], int] = {
         None: _tui, "tui": _tui, "diagnose": _diagnose, "demo": _demo, "rules": _rules, "explain": _explain,
         "schema": _schema, "check": _check, "record": _record, "smoke": _smoke, "fix": _fix, "resume": _resume,
+        "watch": _watch,
     }[args.command]  # fmt: skip
     try:
         return command(args)
@@ -185,6 +211,19 @@ def write_result(args: argparse.Namespace, text: str) -> bool:
         return True
     sys.stdout.write(text)
     return True
+
+
+def write_document(args: argparse.Namespace, report: Report) -> bool | None:
+    """Write a report as --format says; None for text, which every command lays out in its own way."""
+    if args.format == "json":
+        from doctor.render.json import render
+
+        return write_result(args, render(report, indent=2 if sys.stdout.isatty() else None) + "\n")
+    if args.format == "html":
+        from doctor.render.html import page
+
+        return write_result(args, page(report, args.lang))
+    return None
 
 
 class _Progress:
@@ -259,10 +298,17 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
         signal.signal(signal.SIGALRM, on_alarm)
         signal.setitimer(signal.ITIMER_REAL, args.max_seconds + 0.2)
     progress = _Progress(args.lang) if sys.stderr.isatty() else None
+    partial: str = getattr(args, "partial", None) or ""
+    written: list[bool] = []
+
+    def keep(kept: Sequence[Any], problems: Sequence[Any]) -> None:
+        written.append(_write_partial(partial, kept, problems))
+
     try:
         options = engine.Options(
             jobs=args.jobs, engine=args.engine, max_seconds=args.max_seconds, rules=args.rules,
             cancelled=lambda: bool(interrupted), progress=progress, scanned=scans.extend,
+            kept=keep if partial else None,
         )  # fmt: skip
         report = engine.diagnose(inputs, options)
     finally:
@@ -274,26 +320,42 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
         from doctor.training import table
 
         ok = write_result(args, table(scans))
-    elif args.format == "json":
-        from doctor.render.json import render
-
-        ok = write_result(args, render(report, indent=2 if sys.stdout.isatty() else None) + "\n")
     else:
-        from doctor.render import text
-
-        if args.output:
-            ok = write_result(args, text.plain(text.layout(report, args.lang, every=args.all)))
+        document = write_document(args, report)
+        if document is not None:
+            ok = document
         else:
-            text.emit(report, args.lang, every=args.all, no_color=args.no_color)
-            ok = True
+            from doctor.render import text
+
+            if args.output:
+                ok = write_result(args, text.plain(text.layout(report, args.lang, every=args.all)))
+            else:
+                text.emit(report, args.lang, every=args.all, no_color=args.no_color)
+                ok = True
     code = engine.exit_code(report, args.fail_on)
-    return code if ok else max(code, USAGE)
+    return code if ok and all(written) else max(code, USAGE)
+
+
+def _write_partial(path: str, kept: Sequence[Any], problems: Sequence[Any]) -> bool:
+    """Write what was read for a later diagnosis of all parts; False (and a line on stderr) if that cannot be."""
+    from doctor.run.partial import dump
+
+    try:
+        with open(path, "wb") as file:
+            file.write(dump(kept, problems))
+    except OSError as error:
+        print(f"doctor: {path}: {error.strerror}", file=sys.stderr)
+        return False
+    return True
 
 
 def _rules(args: argparse.Namespace) -> int:
     from doctor import rulecli
 
-    return {"list": rulecli.listing, "test": rulecli.test, "new": rulecli.new}[args.action](args)
+    return {
+        "list": rulecli.listing, "search": rulecli.search, "try": rulecli.attempt, "test": rulecli.test,
+        "new": rulecli.new,
+    }[args.action](args)  # fmt: skip
 
 
 def _check(args: argparse.Namespace) -> int:
@@ -326,6 +388,12 @@ def _resume(args: argparse.Namespace) -> int:
     return fixcli.resume(args)
 
 
+def _watch(args: argparse.Namespace) -> int:
+    from doctor import watchcli
+
+    return watchcli.run(args)
+
+
 def _explain(args: argparse.Namespace) -> int:
     from doctor import rulecli
 
@@ -347,7 +415,12 @@ def _tui(args: argparse.Namespace) -> int:
         parser().print_help()
         return 0 if args.command is None else USAGE
     from doctor.tui.app import DoctorApp
+    from doctor.tui.state import State, folder
 
-    app = DoctorApp(lang=args.lang)
+    state = State(folder())
+    # what was said for this run comes before what was chosen in an earlier one, and that before the locale
+    said = args.said or os.environ.get("DOCTOR_LANG", "")
+    ascii_only = getattr(args, "ascii", None) or (True if os.environ.get("DOCTOR_ASCII") else None)
+    app = DoctorApp(lang=args.lang if said else None, state=state, ascii_only=ascii_only, glance=True)
     app.run()
     return app.return_code or 0

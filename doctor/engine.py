@@ -9,8 +9,10 @@ from doctor import ranking
 from doctor.i18n import LANGUAGES, tr
 from doctor.model import SEVERITIES, Evidence, Finding, InputSeen, Place, Report, Text, Verdict, worst
 from doctor.rulebase import RuleBase, load, tool_info
+from doctor.run.partial import LARGEST, Damaged, Kept, is_partial, union
+from doctor.run.partial import load as load_partial
 from doctor.scan import kinds
-from doctor.scan.inputs import Limits, Problem, Source, expand
+from doctor.scan.inputs import Limits, Problem, Source, expand, natural_key
 from doctor.scan.inputs import problem as problem_of
 from doctor.scan.read import SMALL, STATES, Piece, Read, read_path, read_source
 from doctor.scan.scanner import Matcher, Scanned
@@ -19,6 +21,7 @@ from doctor.scan.series import ROWS, ROWS_LEAST
 if TYPE_CHECKING:
     from doctor.checkup import Checkup
     from doctor.plan.schema import Plan
+    from doctor.profile.tables import Table
 
 PARALLEL_FROM = 48 << 20
 """Bytes from which a second process pays for its start."""
@@ -26,7 +29,14 @@ PARALLEL_FROM = 48 << 20
 NOT_JUDGED_KINDS = frozenset(kinds.KINDS) - kinds.LOG_KINDS - {"empty", "binary"} | {"npu_smi", "hccn_tool"}
 """Kinds that are recognised and only judged in so far as a log rule knows a text in them."""
 
-UNDERSTOOD = frozenset(kinds.LOG_KINDS) - {"text", "npu_smi", "hccn_tool", "versions", "shell", "environment"}
+UNDERSTOOD = frozenset((*kinds.LOG_KINDS, "profile_csv", "profile_json")) - {
+    "text",
+    "npu_smi",
+    "hccn_tool",
+    "versions",
+    "shell",
+    "environment",
+}
 """Kinds of which silence means health."""
 
 PROBLEM_TEXT: dict[str, Text] = {
@@ -46,9 +56,30 @@ PROBLEM_TEXT: dict[str, Text] = {
     "not_regular": {"zh": "不是普通文件（管道、设备或套接字）", "en": "is no regular file (pipe, device or socket)"},
     "encrypted": {"zh": "压缩包已加密，请先解密", "en": "the archive is encrypted; decrypt it first"},
     "unreadable": {"zh": "无法读取", "en": "cannot be read"},
+    "partial_damaged": {
+        "zh": "这份部分结果不完整或被改动，已跳过；请重新生成或重新传输",
+        "en": "this partial result is cut off or was changed and is left out; write or copy it again",
+    },
+    "partial_version": {
+        "zh": "这份部分结果的格式版本不同，已跳过；请用同一版本的 doctor 重新生成",
+        "en": "this partial result is of another format and is left out; write it again with the same doctor",
+    },
+    "partial_rules": {
+        "zh": "这份部分结果用了这里没有的规则，已跳过；请用同一版本的 doctor 与规则重新生成",
+        "en": "this partial result speaks of rules that are not here and is left out; write it again with the same "
+        "doctor and rules",
+    },
+    "cut": {"zh": "文件在中途结束，只读了前面的部分", "en": "it ends in the middle; what is before was read"},
     "interrupted": {"zh": "已中断，只读了一部分", "en": "interrupted; only a part was read"},
     "time": {"zh": "到达时间上限，只读了一部分", "en": "the time limit was reached; only a part was read"},
 }
+
+INTERRUPTED: Text = {
+    "zh": "已中断：以下是到目前为止的结果",
+    "en": "interrupted: this is what was found so far",
+}
+
+PARTIAL_NAMES = (".part", ".partial")
 
 NOT_JUDGED: Text = {
     "zh": "已识别，但这个版本还不判断此类输入",
@@ -69,6 +100,10 @@ class Options(NamedTuple):
     """called with (bytes done, bytes in all or 0, name of the input)"""
     scanned: Callable[[Sequence[Scanned]], None] | None = None
     """called with all scans, which hold the training lines"""
+    known: Callable[[Source], Read | None] = lambda source: None
+    """what a source holds, if somebody has read it already and it has not changed since"""
+    kept: Callable[[Sequence[Kept], Sequence[Problem]], None] | None = None
+    """called with what was read of each source and what could not be, to be written as a partial result"""
 
 
 DEFAULTS = Options()
@@ -86,16 +121,14 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     stop = _stopper(options.cancelled, deadline)
     matcher = Matcher(base, options.engine)
     loaded = time.perf_counter()
-    seen: list[tuple[int, InputSeen]] = []
     problems: list[Problem] = []
-    scans: list[tuple[int, Scanned]] = []
-    facts: dict[str, Any] = {}
+    read_in: list[tuple[int, Kept]] = []
     large: list[tuple[int, Source]] = []
-    pieces: list[tuple[int, str, Piece]] = []
+    paths: dict[str, str] = {}
     understood: frozenset[str] = frozenset()
     order = 0
-    interrupted = False
-    suspicious = 0
+    interrupted = merged = False
+    matcher.numbered = options.kept is not None
     pending: Iterable[Any] = expand(inputs, options.limits)
     if paste is not None:
         pending = (*pending, _Paste(paste))
@@ -108,39 +141,75 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
                 problems.append(item)
                 continue
             order += 1
-            if item.path is not None and item.size is not None and item.size > SMALL:
-                large.append((order, item))
+            if item.path is not None:
+                paths[item.name] = item.path
+            before = options.known(item)
+            if before is not None:
+                read_in.append((order, _kept(before)))
                 continue
             try:
-                read = read_source(matcher, item, stop, meter.on(item.name))
-                suspicious += bool(read.suspicious)
-                pieces += [(order, read.scan.name, piece) for piece in read.pieces]
-                _note(order, read, scans, seen, facts)
+                if _holds_partial(item):
+                    merged = True
+                    part = load_partial(_whole(item), base.position)
+                    read_in += [(order, one) for one in part.sources]
+                    problems += [Problem(*one) for one in part.problems]
+                elif item.path is not None and item.size is not None and item.size > SMALL:
+                    large.append((order, item))
+                else:
+                    read_in.append((order, _kept(read_source(matcher, item, stop, meter.on(item.name)))))
+            except Damaged as error:
+                problems.append(Problem(item.name, f"partial_{error.code}", error.detail))
             except OSError as error:
                 problems.append(problem_of(item.name, error))
         matcher.rows = max(ROWS_LEAST, ROWS // max(1, len(large)))
         for number, read in _read_large(matcher, large, options, stop, meter):
-            pieces += [(number, read.scan.name, piece) for piece in read.pieces]
-            _note(number, read, scans, seen, facts)
+            read_in.append((number, _kept(read)))
     except KeyboardInterrupt:
         interrupted = True
-    interrupted = interrupted or options.cancelled() or any(s.problem == ("interrupted", "") for _, s in scans)
-    scans.sort(key=lambda pair: pair[0])
-    seen.sort(key=lambda pair: pair[0])
+    read_in.sort(key=lambda pair: pair[0])
+    kept = [one for _, one in read_in]
+    # judged in the order of their names, so that a run gives one report however its parts came here
+    ordered = union(kept, natural_key)
+    if merged:
+        kept = ordered
+        problems = sorted(set(problems))
+    facts: dict[str, tuple[Any, str, int]] = {}
+    for one in ordered:
+        for key, (value, line) in one.facts.items():
+            facts.setdefault(key, (value, one.scan.name, line))
+    pieces = [(one.scan.name, piece) for one in ordered for piece in one.pieces]
+    scans = [one.scan for one in kept if one.judged]
+    interrupted = interrupted or options.cancelled() or any(s.problem == ("interrupted", "") for s in scans)
     scanned = time.perf_counter()
-    inputs_seen = [s for _, s in seen]
+    inputs_seen = [_seen(one) for one in kept]
     for problem in problems:
         inputs_seen.append(problem_seen(problem))
     if options.scanned:
-        options.scanned([s for _, s in scans])
-    judged: list[Scanned] = [s for _, s in scans]
+        options.scanned(scans)
+    if options.kept:
+        options.kept(kept, problems)
+    judged: list[Scanned] = [one.scan for one in ordered if one.judged]
     series: tuple[dict[str, Any], ...] = ()
     crashed: dict[str, str] = {}
-    if any(scan.tracks or scan.memory for scan in judged):
+    tables = sorted((table for one in ordered for table in one.tables), key=lambda table: table.source)
+    trained = any(scan.tracks or scan.memory for scan in judged)
+    plan = _plan(pieces) if trained or tables else None
+    if trained:
         from doctor import training
 
-        judged, series, crashed = training.judge(base, judged, {s.name: s.path for _, s in large if s.path})
-    findings, diagnoses = ranking.rank(base, judged, {k: v[0] for k, v in facts.items()})
+        values = {name: value.value for name, value in plan.values.items()} if plan else {}
+        held = {_Paste.name: paste} if paste is not None else {}
+        judged, series, crashed = training.judge(base, judged, paths, held, values)
+    told = {k: v[0] for k, v in facts.items()}
+    profiled: dict[str, Any] = {}
+    if tables:
+        from doctor.profile import judge as profiles
+
+        ranks = {s.name: rank for s in inputs_seen if (rank := ranking.rank_in_name(s.name)) is not None}
+        of_tables = profiles.judge(base, tables, [s.name for s in inputs_seen], plan, ranks)
+        judged, profiled = [*judged, *of_tables.scans], of_tables.shown
+        crashed = crashed | of_tables.crashed
+    findings, diagnoses, run = ranking.judge(base, judged, told, _rank_tables(pieces))
     findings += tuple(
         Finding(
             rule,
@@ -155,20 +224,20 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     if pieces:
         from doctor import pasted
 
-        shown = [(name, piece) for _, name, piece in sorted(pieces, key=lambda p: p[0])]
-        states = pasted.judge(base, shown, {k: v[0] for k, v in facts.items()})
+        states = pasted.judge(base, pieces, told)
         diagnoses = pasted.merged(diagnoses, states, len(findings))
         findings += states.findings
         inputs_seen = [s._replace(state="read", why={}) if _now_judged(s, states.sources) else s for s in inputs_seen]
         understood = states.sources if any(f.verdict is Verdict.PASS for f in states.findings) else frozenset()
-    findings += tuple(input_findings(inputs_seen, [s for _, s in scans], base))
+    findings += tuple(input_findings(inputs_seen, scans, base))
     report = Report(
         {"kind": "inputs", "inputs": list(inputs) + (["<paste>"] if paste is not None else [])},
         "unknown",
         diagnoses,
         findings,
         tuple(inputs_seen),
-        {name: {"value": value, "source": source, "line": line} for name, (value, source, line) in facts.items()},
+        {name: {"value": value, "source": source, "line": line} for name, (value, source, line) in facts.items()}
+        | ({"profile": {"value": profiled, "source": tables[0].source, "line": 0}} if profiled else {}),
         series,
         {
             "load": round(loaded - started, 4),
@@ -178,9 +247,36 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         _partial_text(interrupted, deadline, scans),
         interrupted,
         tool_info(base, matcher.engine.name),
-        sum(_unexplained(base, scan) for _, scan in scans) + suspicious,
+        sum(_unexplained(base, scan) for scan in scans) + sum(bool(one.suspicious) for one in kept),
+        run,
     )
     return report._replace(verdict=verdict_of(report, understood))
+
+
+def _plan(pieces: Sequence[tuple[str, Piece]]) -> "Plan | None":
+    """The plan of the run, if one configuration was given with its logs."""
+    texts = [(name, piece.text) for name, piece in pieces if piece.kind == "config"]
+    if not texts:
+        return None
+    from doctor.plan import detect
+
+    return detect.only(texts)
+
+
+def _rank_tables(pieces: Iterable[tuple[str, Piece]]) -> list[dict[str, Any]]:
+    """The rank tables among the inputs, as data; one that is no JSON tells nothing here."""
+    import json
+
+    out = []
+    for _, piece in pieces:
+        if piece.kind == "rank_table":
+            try:
+                table = json.loads(piece.text)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(table, dict):
+                out.append(table)
+    return out
 
 
 class _Paste:
@@ -221,30 +317,68 @@ def _stopper(cancelled: Callable[[], bool], deadline: float) -> Callable[[], boo
     return lambda: cancelled() or time.monotonic() > deadline
 
 
-def _note(
-    order: int, read: Read, scans: list[tuple[int, Scanned]], seen: list[tuple[int, InputSeen]], facts: dict[str, Any]
-) -> None:
-    """Keep a scan, say what the input was, and collect its version facts."""
+def _holds_partial(source: Source) -> bool:
+    """Whether a source is a partial result; one in an archive must be named like one."""
+    if source.path is None and not source.name.endswith(PARTIAL_NAMES):
+        return False
+    with source.open() as stream:
+        return is_partial(stream.read(32))
+
+
+def _whole(source: Source) -> bytes:
+    """All bytes of a partial result."""
+    out: list[bytes] = []
+    size = 0
+    with source.open() as stream:
+        while data := stream.read(1 << 20):
+            out.append(data)
+            size += len(data)
+            if size > LARGEST:
+                raise Damaged("damaged", f"{size} bytes")
+    return b"".join(out)
+
+
+def _kept(read: Read) -> Kept:
+    """What is kept of a source: its scan, what it was, and its version facts."""
     scan, names = read.scan, read.kinds
     state, why = "read", Text()
     if (not scan.size or names == ("empty",)) and not scan.problem:
         state, names = "empty", ("empty",)
     elif names == ("binary",):
         state, why = "unreadable", PROBLEM_TEXT["binary"]
+    elif read.tables and not read.judged:
+        state, why = _of_tables(read.tables, scan.problem)
     elif not read.judged or all(k in NOT_JUDGED_KINDS for k in names):
         state, why = "not_judged", NOT_JUDGED
     elif scan.problem:
         state, why = "partial", _problem_text(*scan.problem)
     elif scan.cancelled:
         state, why = "partial", PROBLEM_TEXT["time"]
+    facts: dict[str, tuple[Any, int]] = {}
     if scan.size:
         from doctor.scan.versions import facts as versions
 
-        for key, (value, line) in versions(scan.head).items():
-            facts.setdefault(key, (value, scan.name, line))
-    if read.judged:
-        scans.append((order, scan._replace(head=b"")))
-    seen.append((order, InputSeen(scan.name, names, scan.size, scan.lines, scan.rank, state, why)))
+        facts = dict(versions(scan.head))
+    return Kept(
+        scan._replace(head=b""), names, read.judged, state, why, read.suspicious, read.pieces, facts, read.tables
+    )  # fmt: skip
+
+
+def _seen(one: Kept) -> InputSeen:
+    scan = one.scan
+    return InputSeen(scan.name, one.kinds, scan.size, scan.lines, scan.rank, one.state, one.why)
+
+
+def _of_tables(tables: "Sequence[Table]", problem: tuple[str, str] | None) -> tuple[str, Text]:
+    """(state, why) of an input that a profiler wrote."""
+    from doctor.profile import unread
+
+    if problem:
+        return "partial", _problem_text(*problem)
+    why = next((text for table in tables if (text := unread(table))), Text())
+    if why:
+        return "not_judged", why
+    return ("partial", PROBLEM_TEXT["cut"]) if any(table.cut for table in tables) else ("read", Text())
 
 
 def _now_judged(seen: InputSeen, sources: frozenset[str]) -> bool:
@@ -301,9 +435,10 @@ def input_findings(seen: Sequence[InputSeen], scans: Sequence[Scanned], base: Ru
                                  severity="warning", confidence="certain", title=title, why=one.why))  # fmt: skip
         elif one.state == "not_judged":
             words = {lang: ", ".join(tr(lang, f"kind.{k}") for k in one.kinds) for lang in LANGUAGES}
+            why = one.why or NOT_JUDGED
             title = {
-                "zh": f"{one.name}：{words['zh']}，{NOT_JUDGED['zh']}",
-                "en": f"{one.name}: {words['en']}, {NOT_JUDGED['en']}",
+                "zh": f"{one.name}：{words['zh']}，{why['zh']}",
+                "en": f"{one.name}: {words['en']}, {why['en']}",
             }
             found.append(Finding("INPUT", Verdict.UNKNOWN, {"name": one.name}, (Evidence(one.name, 0, ""),),
                                  severity="advice", confidence="certain", title=title, why=one.why))  # fmt: skip
@@ -341,10 +476,10 @@ def add_files(
         run.facts["plan.memory"] = Fact("plan.memory", tables)
 
 
-def _partial_text(interrupted: bool, deadline: float, scans: Sequence[tuple[int, Scanned]]) -> Text:
+def _partial_text(interrupted: bool, deadline: float, scans: Sequence[Scanned]) -> Text:
     if interrupted:
-        return {"zh": "已中断：以下是到目前为止的结果", "en": "interrupted: this is what was found so far"}
-    if deadline and any(scan.cancelled or scan.problem == ("time", "") for _, scan in scans):
+        return INTERRUPTED
+    if deadline and any(scan.cancelled or scan.problem == ("time", "") for scan in scans):
         return {"zh": "到达时间上限：以下是到目前为止的结果", "en": "time limit reached: this is what was found so far"}
     return {}
 

@@ -32,6 +32,7 @@ def add_fix(commands: Any, common: Any) -> None:
     fix.add_argument("--aliases", action="store_true", help="agree that YAML aliases of a changed value change with it")
     fix.add_argument("--choose", action="append", default=[], metavar="ID=VALUE",
                      help="the alternative of a fix to take, by its number or value")  # fmt: skip
+    fix.add_argument("--mindspore", default="", metavar="X.Y", help="the version that sources are written for")
     fix.add_argument("--script", metavar="FILE", help="write the proposed environment settings as a script to source")
     fix.add_argument("--undo", nargs="?", const="", metavar="ID", help="put back what a patch (the newest) replaced")
     fix.add_argument("--list", action="store_true", help="the patches applied so far")
@@ -130,7 +131,8 @@ def _fix(args: argparse.Namespace, book: Journal) -> int:
     from doctor.patch.spans import Refused
     from doctor.rulebase import load
 
-    options = propose.Options(_words(args.only), args.unsafe, _choices(args.choose), args.aliases, args.rules)
+    options = propose.Options(_words(args.only), args.unsafe, _choices(args.choose), args.aliases, args.rules,
+                              args.mindspore)  # fmt: skip
     unread = 0
     for path in args.paths:
         if os.path.isdir(path):

@@ -4,6 +4,7 @@ Frozen and standard library only. ``NamedTuple`` rather than dataclasses: the im
 an interpreter start, and these types are on the path of every command.
 """
 
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, NoReturn
 
@@ -199,6 +200,10 @@ class Curves(NamedTuple):
     units: dict[str, str] = {}
     cache: dict[str, Any] = {}
     """what checks have computed of these curves, by name"""
+    near: Callable[[int], Sequence[str]] | None = None
+    """the lines of the log between a row and the one before it, None where they cannot be had"""
+    plan: dict[str, Any] = {}
+    """values of the configuration that was given in the same call, by name"""
 
 
 class Shortage(NamedTuple):

@@ -5,164 +5,35 @@ finding is first asked whether its rank went on stepping; only then do role, tim
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from doctor.groups import (
+    CLASS,
+    EXCEPTION,
+    GOES_ON,
+    STRONG,
+    Group,
+    applicable,
+    code_of,
+    groups_of,
+    place_of,
+    role_of,
+    survives,
+)
+from doctor.groups import Place as Where
 from doctor.model import CONFIDENCES, NOWHERE, Diagnosis, Evidence, Finding, Fix, Place, Text, Verdict
-from doctor.rulebase import Rule, RuleBase
+from doctor.rulebase import RuleBase
+from doctor.run import lanes
+from doctor.run.places import Source, place_sources
 from doctor.scan.lazy import lazy
 from doctor.scan.records import rank_in_name
 from doctor.scan.scanner import Occurrence, Scanned
-from doctor.version import in_range
 
-GOES_ON = 3
-"""Steps printed after a trouble that make it a recovered one; one or two may still have been in flight."""
-
-SURVIVES = ("numerics.", "perf.", "config.", "train.", "data.padding", "memory.headroom", "env.log_level", "healthy")
-"""Topics that do not stop a run: going on is no recovery from them."""
+if TYPE_CHECKING:
+    from doctor import culprit
 
 UNRECOGNISED = "RUN000"
-
-_PLOG_PID = lazy(r"(?:plog|device)-(\d+)_\d+")
-_STRONG = lazy(
-    r"Traceback \(most recent call last\)|^\s*(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b:? |[Ss]egmentation fault"
-    r"|Aborted \(core dumped\)|^Killed|Bus error|\[(?:ERROR|CRITICAL)\]|^FATAL|^ERROR\b"
-)
-_EXCEPTION = lazy(r"^\s*(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b(?::|$)")
-
-
-class Source(NamedTuple):
-    """A scanned source with what its name and its neighbours say of it."""
-
-    scan: Scanned
-    order: int
-    rank: int | None
-    host: str | None
-
-
-class Group(NamedTuple):
-    """All occurrences of one rule on one rank (or in one source whose rank is not known)."""
-
-    rule: str
-    rank: int | None
-    source: Source
-    first: Occurrence
-    times: int
-    recovered: bool
-    seconds: float | None
-    order: tuple[int, int]
-
-
-def place_sources(scans: Sequence[Scanned]) -> list[Source]:
-    """Give each source its rank: what it says itself, its name, or the rank of the worker with the same pid."""
-    ranks: list[int | None] = []
-    by_pid: dict[int, int] = {}
-    for scan in scans:
-        named = rank_in_name(scan.name)
-        rank = scan.rank if scan.rank is not None and (named is None or scan.rank != named) else named
-        if _PLOG_PID.search(scan.name):
-            rank = None
-        ranks.append(rank)
-        if rank is not None:
-            for pid in scan.pids[:4]:
-                by_pid.setdefault(pid, rank)
-    out = []
-    for order, (scan, rank) in enumerate(zip(scans, ranks, strict=True)):
-        if rank is None:
-            found = _PLOG_PID.search(scan.name)
-            pids: Iterable[int] = [int(found[1])] if found else ([] if "scheduler" in scan.name else scan.pids[:2])
-            rank = next((by_pid[p] for p in pids if p in by_pid), None) if found or len(scan.pids) == 1 else None
-        out.append(Source(scan, order, rank, None))
-    return out
-
-
-def _survives(topic: str) -> bool:
-    return topic.startswith(SURVIVES)
-
-
-def _recovered(topic: str, source: Source, occurrence: Occurrence, last_step: dict[int, float]) -> bool:
-    if _survives(topic):
-        return False
-    if source.scan.steps - occurrence.steps >= GOES_ON:
-        return True
-    rank = occurrence.rank if occurrence.rank is not None else source.rank
-    stepped = last_step.get(rank) if rank is not None else None
-    # a plog has no steps; its rank's worker log has, and counts if that rank did not fail afterwards
-    return bool(
-        not source.scan.steps and stepped is not None and occurrence.seconds and stepped > occurrence.seconds + 120
-    )
-
-
-def _failed(base: RuleBase, scan: Scanned) -> bool:
-    """Whether a log shows a failure after which no steps follow, known to a rule or not."""
-    late = [o for o in (*scan.occurrences, *scan.errors) if scan.steps - o.steps < GOES_ON]
-    return any(
-        (not o.rule and _STRONG.search(o.text)) or (o.rule in base and base[o.rule].severity == "error") for o in late
-    )
-
-
-def applicable(rule: Rule, facts: dict[str, Any]) -> bool | None:
-    """Whether the rule speaks of the versions and devices known here; None if it cannot be told."""
-    answer: bool | None = True
-    for name, ranges in rule.applies_to.items():
-        if name == "devices":
-            chip = facts.get("device.chip")
-            if chip is None:
-                answer = None
-            elif not any(str(chip).upper().startswith(str(d).upper()) for d in ranges):
-                return False
-            continue
-        have = facts.get(f"version.{name}")
-        if have is None:
-            answer = None
-            continue
-        try:
-            if not in_range(str(have), str(ranges)):
-                return False
-        except ValueError:
-            answer = None
-    return answer
-
-
-def groups_of(base: RuleBase, sources: Sequence[Source], facts: dict[str, Any]) -> list[Group]:
-    """Occurrences by rule and rank; rules for other versions are left out."""
-    last_step: dict[int, float] = {}
-    for source in sources:
-        if source.rank is not None and source.scan.last_step[1] is not None and not _failed(base, source.scan):
-            last_step[source.rank] = max(last_step.get(source.rank, 0.0), source.scan.last_step[1])
-    table: dict[tuple[str, int | None, int], list[tuple[Source, Occurrence]]] = {}
-    for source in sources:
-        for occurrence in source.scan.occurrences:
-            rank = occurrence.rank if occurrence.rank is not None else source.rank
-            # one rank's worker log and plog are one place; sources without a rank stay apart
-            key = (occurrence.rule, rank, -1 if rank is not None else source.order)
-            table.setdefault(key, []).append((source, occurrence))
-    groups = []
-    for (rule_id, rank, _), seen in table.items():
-        topic = _topic(base, rule_id)
-        if rule_id in base and applicable(base[rule_id], facts) is False:
-            continue
-        alive = [(s, o) for s, o in seen if not _recovered(topic, s, o, last_step)]
-        source, first = (alive or seen)[0]
-        count = sum({id(s): s.scan.counts.get(rule_id, 0) for s, _ in seen}.values())
-        groups.append(
-            Group(rule_id, rank, source, first, max(count, len(seen) if rank is not None else count), not alive,
-                  first.seconds, (source.order, first.line))
-        )  # fmt: skip
-    return groups
-
-
-def _code(base: RuleBase, rule_id: str) -> dict[str, Any]:
-    """The catalogue entry behind a CODE: finding."""
-    found = base.code(rule_id[5:])
-    assert found is not None
-    return found
-
-
-def _topic(base: RuleBase, rule_id: str) -> str:
-    if rule_id.startswith("CODE:"):
-        return str(_code(base, rule_id)["topic"])
-    return base[rule_id].topic if rule_id in base else ""
 
 
 class _Cause(NamedTuple):
@@ -180,9 +51,6 @@ class _Cause(NamedTuple):
         return self.groups[0]
 
 
-_CLASS = {"root": 0, "either": 0, "symptom": 1, "pointer": 2, "wrapper": 3, "detail": 4, "noise": 9}
-
-
 def _severity_class(cause: _Cause) -> int:
     if cause.rule.startswith("CODE:"):
         return {"error": 2, "warning": 3, "advice": 5}[cause.severity] + (
@@ -192,18 +60,20 @@ def _severity_class(cause: _Cause) -> int:
 
 
 def _moment(group: Group, timed: bool) -> tuple[float, int, int]:
+    if timed and group.moment is not None:
+        return (group.moment, *group.order)
     return (group.seconds if timed and group.seconds is not None else 0.0, *group.order)
 
 
-def _causes(base: RuleBase, groups: Sequence[Group], timed: bool) -> list[_Cause]:
+def _causes(base: RuleBase, groups: Sequence[Group], timed: bool, first_place: Where | None = None) -> list[_Cause]:
     by_rule: dict[str, list[Group]] = {}
     for group in groups:
         by_rule.setdefault(group.rule, []).append(group)
     causes = []
     for rule_id, members in by_rule.items():
-        members.sort(key=lambda g: (g.recovered, *_moment(g, timed)))
+        members.sort(key=lambda g: (g.recovered, place_of(g) != first_place, *_moment(g, timed)))
         if rule_id.startswith("CODE:"):
-            code = _code(base, rule_id)
+            code = code_of(base, rule_id)
             causes.append(_Cause(rule_id, code["topic"], code["severity"], code["role"], 5, tuple(members)))
         else:
             rule = base[rule_id]
@@ -217,7 +87,17 @@ def _covers_topic(target: str, rule_id: str, topic: str) -> bool:
     return target in (rule_id, topic)
 
 
-def _explains(base: RuleBase, cause: _Cause, other: _Cause, timed: bool) -> bool:
+def _times(a: Group, b: Group, timed: bool) -> tuple[float | None, float | None]:
+    """When two groups happened, by one clock: their own on one source, the common one over ranks."""
+    if a.rank == b.rank and (a.seconds is None or b.seconds is None):
+        # a line without a time took that of its neighbours: too coarse to say which of two of one rank was first
+        return None, None
+    if a.moment is not None and b.moment is not None:
+        return a.moment, b.moment
+    return (a.seconds, b.seconds) if timed else (None, None)
+
+
+def _explains(base: RuleBase, cause: _Cause, other: _Cause, timed: bool, doubt: float) -> bool:
     if cause.rule == other.rule:
         return False
     explains = base[cause.rule].explains
@@ -227,10 +107,11 @@ def _explains(base: RuleBase, cause: _Cause, other: _Cause, timed: bool) -> bool
     for entry in explains:
         if not _covers_topic(entry.target, other.rule, other.topic):
             continue
-        if timed and a.seconds is not None and b.seconds is not None:
-            if a.seconds > b.seconds + 1:
+        first, then = _times(a, b, timed)
+        if first is not None and then is not None:
+            if first > then + 1 + doubt:
                 continue
-            if entry.within and b.seconds - a.seconds > entry.within:
+            if entry.within and then - first > entry.within + doubt:
                 continue
         if entry.scope == "same_rank":
             mine, theirs = {g.rank for g in cause.groups}, {g.rank for g in other.groups}
@@ -240,15 +121,24 @@ def _explains(base: RuleBase, cause: _Cause, other: _Cause, timed: bool) -> bool
     return False
 
 
-def _order(cause: _Cause, rank_order: dict[tuple[int | None, int], int], timed: bool, several: bool) -> tuple[Any, ...]:
-    first = min(rank_order.get(_where(g), len(rank_order)) for g in cause.groups if g.recovered == cause.lead.recovered)
+def _order(
+    cause: _Cause,
+    rank_order: dict[Where, int],
+    timed: bool,
+    several: bool,
+    first_place: Where | None,
+) -> tuple[Any, ...]:
+    alike = [g for g in cause.groups if g.recovered == cause.lead.recovered]
+    first = min(rank_order.get(place_of(g), len(rank_order)) for g in alike)
     either = 5 if cause.role == "either" else 0
     return (
         cause.lead.recovered,
         _severity_class(cause),
         # of a whole run that ended, what ended it comes before what it could live with
-        several and _survives(cause.topic),
-        _CLASS[cause.role],
+        several and survives(cause.topic),
+        # what the rank that failed first says of its own failure
+        not _blamed(cause, first_place),
+        CLASS[cause.role],
         first,
         -(cause.priority - either),
         _moment(cause.lead, timed),
@@ -256,50 +146,84 @@ def _order(cause: _Cause, rank_order: dict[tuple[int | None, int], int], timed: 
     )
 
 
-def _where(group: Group) -> tuple[int | None, int]:
-    return (group.rank, -1) if group.rank is not None else (None, group.source.order)
+def _blamed(cause: _Cause, place: Where | None) -> bool:
+    return place is not None and any(
+        g.kind in ("own", "weak") and not g.recovered and place_of(g) == place for g in cause.groups
+    )
 
 
-def _rank_order(causes: Sequence[_Cause], timed: bool) -> dict[tuple[int | None, int], int]:
+def _rank_order(causes: Sequence[_Cause], timed: bool) -> dict[Where, int]:
     """Places by the moment of their first failure that is no mere consequence and was not recovered from."""
-    firsts: dict[tuple[int | None, int], tuple[float, int, int]] = {}
+    firsts: dict[Where, tuple[float, int, int]] = {}
     for cause in causes:
-        if cause.severity != "error" or _CLASS[cause.role] > 0 or cause.rule.startswith("CODE:"):
+        if cause.severity != "error" or CLASS[cause.role] > 0 or cause.rule.startswith("CODE:"):
             continue
         for group in cause.groups:
             if not group.recovered:
                 moment = _moment(group, timed)
-                where = _where(group)
+                where = place_of(group)
                 firsts[where] = min(firsts.get(where, moment), moment)
     return {where: n for n, where in enumerate(sorted(firsts, key=lambda w: firsts[w]))}
+
+
+class Judged(NamedTuple):
+    """Findings (one for each rule and place), diagnoses, the most probable root cause first, and ``Report.run``."""
+
+    findings: tuple[Finding, ...]
+    diagnoses: tuple[Diagnosis, ...]
+    run: dict[str, Any]
 
 
 def rank(
     base: RuleBase, scans: Sequence[Scanned], facts: dict[str, Any]
 ) -> tuple[tuple[Finding, ...], tuple[Diagnosis, ...]]:
-    """Findings (one for each rule and place) and diagnoses, the most probable root cause first."""
+    """Findings and diagnoses of some sources."""
+    judged = judge(base, scans, facts)
+    return judged.findings, judged.diagnoses
+
+
+def judge(
+    base: RuleBase, scans: Sequence[Scanned], facts: dict[str, Any], tables: Sequence[Mapping[str, Any]] = ()
+) -> Judged:
+    """Findings, diagnoses and, of sources of several ranks, the story of the run. ``tables``: rank tables."""
     sources = place_sources(scans)
-    groups = groups_of(base, sources, facts)
-    serious = [g for g in groups if _CLASS[_role(base, g.rule)] < 4]
-    timed = len(serious) > 0 and all(g.seconds is not None for g in serious)
-    causes = _causes(base, groups, timed)
+    run = lanes.assemble(sources)
+    groups = groups_of(base, sources, facts, run)
+    case = None
+    if run:
+        from doctor import culprit
+
+        case = culprit.examine(base, run, sources, groups, tables)
+    first_place = case.place if case else None
+    groups = case.groups if case else groups
+    serious = [g for g in groups if CLASS[role_of(base, g.rule)] < 4]
+    timed = run is not None or (len(serious) > 0 and all(g.seconds is not None for g in serious))
+    causes = _causes(base, groups, timed, first_place)
     order = _rank_order(causes, timed)
     several = len(sources) > 1
-    causes.sort(key=lambda c: _order(c, order, timed, several))
+    causes.sort(key=lambda c: _order(c, order, timed, several, first_place))
     findings: list[Finding] = []
     at: dict[str, list[int]] = {}
+    places: list[Group] = []
     for cause in causes:
         for group in cause.groups:
             at.setdefault(cause.rule, []).append(len(findings))
             findings.append(_finding(base, cause, group, facts))
+            places.append(group)
     shown = [c for c in causes if c.role != "noise"]
-    parent = _nest(base, shown, timed)
+    doubt = run.clocks.doubt if run else 0.0
+    head = _without_words(base, case, sources)
+    parent = _nest(base, shown, timed, doubt, first_place, head.rule if head else "")
     diagnoses: list[Diagnosis] = []
+    if head:
+        below = [i for c in shown if _top(parent, c.rule) == head.rule for i in at[c.rule]]
+        findings.append(head.finding)
+        diagnoses.append(_plain_diagnosis(base, head, len(findings) - 1, tuple(below)))
     for cause in shown:
         if cause.rule in parent:
             continue
-        below = [c for c in shown if _top(parent, c.rule) == cause.rule and c.rule != cause.rule]
-        consequences = tuple(i for c in below for i in at[c.rule])
+        under = [c for c in shown if _top(parent, c.rule) == cause.rule and c.rule != cause.rule]
+        consequences = tuple(i for c in under for i in at[c.rule])
         diagnoses.append(_diagnosis(base, cause, at[cause.rule][0], consequences, findings))
     if not any(d.severity in ("error", "warning") and not _is_wrapper_code(base, d) for d in diagnoses):
         unknown = unrecognised(base, sources)
@@ -307,31 +231,94 @@ def rank(
             findings.append(unknown)
             # a code of the catalogue says at least which family failed
             place = sum(1 for d in diagnoses if d.severity in ("error", "warning"))
-            diagnoses.insert(place, _from_unrecognised(base, unknown, len(findings) - 1))
-    return tuple(findings), tuple(diagnoses)
+            diagnoses.insert(place, _plain_diagnosis(base, _Head(unknown.id, unknown, ()), len(findings) - 1))
+    told: dict[str, Any] = {}
+    if case:
+        lead = None if head or not diagnoses or not causes else causes[0].lead
+        top = diagnoses[0].finding if diagnoses else None
+        if diagnoses and (diagnoses[0].severity != "error" or (lead and lead.recovered)):
+            lead = top = None
+        from doctor import culprit
+
+        told = culprit.tell(case, places, range(len(places)), top, lead)
+    return Judged(tuple(findings), tuple(diagnoses), told)
 
 
-def _role(base: RuleBase, rule_id: str) -> str:
-    return str(_code(base, rule_id)["role"]) if rule_id.startswith("CODE:") else base[rule_id].role
+class _Head(NamedTuple):
+    """A first diagnosis that no line of a rule gives: a rank without a word, or a failure that no rule knows."""
+
+    rule: str
+    finding: Finding
+    ranks: tuple[int, ...]
+
+
+def _without_words(base: RuleBase, case: "culprit.Case | None", sources: Sequence[Source]) -> _Head | None:
+    """The head of the report where the rank that failed first has no line that a rule knows."""
+    if case is None:
+        return None
+    if case.unknown is not None:
+        source, error = case.unknown
+        finding = unrecognised(base, [source], error)
+        return (
+            _Head(UNRECOGNISED, finding, (finding.place.rank,)) if finding and finding.place.rank is not None else None
+        )
+    if not case.gone or case.gone not in base:
+        return None
+    rule = base[case.gone]
+    ranks = case.blame.ranks
+    first = case.run.lanes.get(ranks[0]) if ranks else None
+    evidence: list[Evidence] = []
+    if first is not None and first.sources:
+        scan = first.sources[0].scan
+        tail = scan.tail[-3:] or ("",)
+        evidence.append(Evidence(scan.name, scan.lines, tail[-1], tail[:-1]))
+    if case.blame.exit is not None:
+        evidence.append(_evidence(case.blame.exit.source, case.blame.exit.seen))
+    place = Place((first.host or None) if first else None, ranks[0] if len(ranks) == 1 else None)
+    confidence = rule.confidence if case.blame.sure else "guess"
+    title = fill_both(base.whole(rule.id)["title"], case.args)
+    finding = Finding(
+        rule.id, Verdict.FAIL, dict(case.args), tuple(evidence), place, rule.severity, confidence, rule.topic,
+        rule.role, title, None,
+    )  # fmt: skip
+    return _Head(rule.id, finding, ranks)
 
 
 def _is_wrapper_code(base: RuleBase, diagnosis: Diagnosis) -> bool:
-    return diagnosis.rule.startswith("CODE:") and _role(base, diagnosis.rule) in ("wrapper", "detail")
+    return diagnosis.rule.startswith("CODE:") and role_of(base, diagnosis.rule) in ("wrapper", "detail")
 
 
-def _nest(base: RuleBase, shown: Sequence[_Cause], timed: bool) -> dict[str, str]:
-    """rule → rule that explains it. What is no cause goes under the head of the list when that one is a cause."""
+def _nest(
+    base: RuleBase, shown: Sequence[_Cause], timed: bool, doubt: float, first_place: Where | None, head: str
+) -> dict[str, str]:
+    """rule → rule that explains it. What is no cause goes under the head of the list when that one is a cause, or the
+    failure of the rank that failed first; ``head``: a rule that comes before the list."""
     parent: dict[str, str] = {}
     explainers = [c for c in shown if c.rule in base and base[c.rule].explains]
     for other in shown:
+        if not head and other is shown[0] and _blamed(other, first_place):
+            continue
         for cause in explainers:
-            if _explains(base, cause, other, timed) and _top(parent, cause.rule) != other.rule:
+            if _explains(base, cause, other, timed, doubt) and _top(parent, cause.rule) != other.rule:
                 parent[other.rule] = cause.rule
                 break
     heads = [c for c in shown if c.rule not in parent]
-    if heads and heads[0].severity == "error" and not heads[0].lead.recovered:
+    if head:
+        for cause in heads:
+            if (
+                cause.severity == "error"
+                and not cause.lead.recovered
+                and (CLASS[cause.role] > 0 or cause.lead.kind == "wait" or cause.rule.startswith("CODE:"))
+            ):
+                parent[cause.rule] = head
+    elif heads and heads[0].severity == "error" and not heads[0].lead.recovered:
+        blamed = _blamed(heads[0], first_place)
         for cause in heads[1:]:
-            if _CLASS[cause.role] > _CLASS[heads[0].role] or cause.rule.startswith("CODE:"):
+            if (
+                CLASS[cause.role] > CLASS[heads[0].role]
+                or cause.rule.startswith("CODE:")
+                or (blamed and cause.lead.kind in ("wait", "exit"))
+            ):
                 parent[cause.rule] = heads[0].rule
     return parent
 
@@ -359,7 +346,7 @@ def _confidence(base: RuleBase, rule_id: str, facts: dict[str, Any]) -> str:
 
 def _finding(base: RuleBase, cause: _Cause, group: Group, facts: dict[str, Any]) -> Finding:
     if cause.rule.startswith("CODE:"):
-        code = _code(base, cause.rule)
+        code = code_of(base, cause.rule)
         title: Text = {lang: f"{code['code']} {code['name']}".strip() for lang in ("zh", "en")}
     else:
         title = fill_both(base.whole(cause.rule)["title"], group.first.args)
@@ -389,7 +376,7 @@ def _diagnosis(
     own = findings[finding]
     fixes: tuple[Fix, ...] = ()
     if cause.rule.startswith("CODE:"):
-        code = _code(base, cause.rule)
+        code = code_of(base, cause.rule)
         text = code["meaning"]
         ask: Text = code["next"] or {
             "zh": "目录里没有这个码的处理办法：请查看同一错误块中第一行有含义的文字，以及同一时刻各进程的日志。",
@@ -467,18 +454,21 @@ def fill_both(texts: dict[str, str], args: dict[str, str]) -> Text:
     return {lang: fill(text, args) for lang, text in texts.items()}
 
 
-def unrecognised(base: RuleBase, sources: Sequence[Source]) -> Finding | None:
-    """RUN000: something failed, and no rule knows it. The last exception of the earliest failing place tells most."""
+def unrecognised(base: RuleBase, sources: Sequence[Source], line: Occurrence | None = None) -> Finding | None:
+    """RUN000: something failed, and no rule knows it. The last exception of the earliest failing place tells most,
+    unless the ``line`` is known."""
     best: tuple[tuple[Any, ...], Source, Occurrence] | None = None
-    for source in sources:
+    if line is not None:
+        best = ((), sources[0], line)
+    for source in sources if line is None else ():
         noise = {o.line for o in source.scan.occurrences if o.rule in base and base[o.rule].role == "noise"}
         for error in source.scan.errors:
-            if error.line in noise or not (_STRONG.search(error.text) or error.level in ("ERROR", "CRITICAL")):
+            if error.line in noise or not (STRONG.search(error.text) or error.level in ("ERROR", "CRITICAL")):
                 continue
             recovered = source.scan.steps - error.steps >= GOES_ON
             if recovered:
                 continue
-            plain = bool(_EXCEPTION.match(error.text))
+            plain = bool(EXCEPTION.match(error.text))
             key = (plain, error.level in ("ERROR", "CRITICAL"), -source.order, error.line)
             if best is None or key > best[0]:
                 best = (key, source, error)
@@ -499,7 +489,9 @@ def unrecognised(base: RuleBase, sources: Sequence[Source]) -> Finding | None:
     )  # fmt: skip
 
 
-def _from_unrecognised(base: RuleBase, finding: Finding, index: int) -> Diagnosis:
+def _plain_diagnosis(base: RuleBase, head: _Head, index: int, consequences: tuple[int, ...] = ()) -> Diagnosis:
+    """The diagnosis of a finding that no single line gives."""
+    finding = head.finding
     cause: Text = {
         "zh": "日志里有失败的迹象，但没有规则解释它。上面列出最能说明问题的一行。",
         "en": "The log shows a failure that no rule explains. The most telling line is shown above.",
@@ -510,13 +502,16 @@ def _from_unrecognised(base: RuleBase, finding: Finding, index: int) -> Diagnosi
         "en": "Collect the whole logs of all ranks (not only the end), the CANN plogs of the same moment, pip list and "
         "the CANN version, and diagnose again; doctor rules new writes a rule for it.",
     }
-    if UNRECOGNISED in base:
-        whole = base.whole(UNRECOGNISED)
-        cause, ask = whole["cause"], whole["next"]
+    if head.rule in base:
+        whole = base.whole(head.rule)
+        cause, ask = fill_both(whole["cause"], finding.args), fill_both(whole["next"], finding.args)
+    ranks = head.ranks or ((finding.place.rank,) if finding.place.rank is not None else ())
     return Diagnosis(
-        UNRECOGNISED, finding.topic, "error", "guess", finding.title, cause, ask, finding.place,
-        (finding.place.rank,) if finding.place.rank is not None else (), finding.evidence, index,
+        head.rule, finding.topic, finding.severity, finding.confidence, finding.title, cause, ask, finding.place,
+        ranks, finding.evidence, index, consequences,
     )  # fmt: skip
 
 
-__all__ = ["NOWHERE", "Group", "Source", "applicable", "fill", "fill_both", "rank", "rank_in_name"]
+__all__ = [
+    "GOES_ON", "NOWHERE", "Group", "Source", "applicable", "fill", "fill_both", "judge", "rank", "rank_in_name",
+]  # fmt: skip

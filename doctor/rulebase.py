@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from doctor import __version__, cache
 
-FORMAT = 22
+FORMAT = 23
 """Raise when the compiled form changes."""
 
 
@@ -96,9 +96,9 @@ class RuleBase:
         self.problems = tuple(Problem(*p) for p in head["problems"])
         self.ids: tuple[str, ...] = tuple(head["ids"])
         self.aliases: dict[str, str] = head["aliases"]
-        self.anchor_targets: list[list[int]] = head["anchor_targets"]
-        """rules and clauses that each anchor stands for, see doctor.scan.anchors.Anchor"""
-        self.prose_targets: list[list[int]] = head["prose_targets"]
+        self.anchor_targets: list[int | list[int]] = head["anchor_targets"]
+        """rules and clauses that each anchor stands for, as a list where they are several; see doctor.scan.anchors"""
+        self.prose_targets: list[int | list[int]] = head["prose_targets"]
         """the same for the expressions that are only looked for in pastes and small files"""
         self.anchor_info: list[int] = head["anchor_info"]
         """anchors that also matter on INFO lines; those of the prose behind those of ``anchor_targets``"""
@@ -172,6 +172,12 @@ class RuleBase:
         return found
 
     @property
+    def profile(self) -> dict[str, Any]:
+        """The compiled conditions over a profile, by rule; see doctor.profile."""
+        found: dict[str, Any] = self._section("profile")
+        return found
+
+    @property
     def topics(self) -> dict[str, dict[str, str]]:
         """The labels of topics.yaml with their texts."""
         found: dict[str, dict[str, str]] = self._section("topics")
@@ -229,8 +235,9 @@ class RuleBase:
         return {name: self.code(name) for name in self.code_spans}
 
 
-def pack(header: dict[str, Any], rows: list[Any], wholes: list[Any], sections: dict[str, Any]) -> bytes:
-    """The compiled form that ``RuleBase`` reads. ``rows`` and ``wholes`` are in the order of ``header['ids']``."""
+def pack(header: dict[str, Any], rows: list[Any], wholes: list[bytes], sections: dict[str, Any]) -> bytes:
+    """The compiled form that ``RuleBase`` reads. ``rows`` and ``wholes`` (JSON already) are in the order of
+    ``header['ids']``."""
     parts = _Parts()
     header = dict(header)
     header["rows"] = [parts.add(row) for row in rows]
@@ -254,8 +261,9 @@ class _Parts:
         self._size = 0
 
     def add(self, value: Any) -> list[int]:
-        """Keep a value; returns its (start, end) behind the header."""
-        data = json.dumps(value, ensure_ascii=False, default=str, separators=(",", ":")).encode()
+        """Keep a value, or the JSON of one; returns its (start, end) behind the header."""
+        data = value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False, default=str,
+                                                                 separators=(",", ":")).encode()  # fmt: skip
         self._bodies.append(data)
         start = self._size
         self._size += len(data) + 1
@@ -300,19 +308,28 @@ def rule_files(folder: str) -> list[tuple[str, int, int]]:
     found = []
     pending = [folder]
     while pending:
+        path = pending.pop()
         try:
-            entries = list(os.scandir(pending.pop()))
+            # by its descriptor: a name in an open folder is found sooner than a path, which counts with 1,200 files
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         except OSError:
             continue
-        for entry in entries:
-            try:
-                if entry.is_dir(follow_symlinks=False):
-                    pending.append(entry.path)
-                elif entry.name.endswith(".yaml"):
-                    stat = entry.stat()
-                    found.append((entry.path, stat.st_mtime_ns, stat.st_size))
-            except OSError:
-                continue  # a dangling link is no rule
+        try:
+            with os.scandir(fd) as entries:
+                for entry in entries:
+                    name = entry.name
+                    try:
+                        if name.endswith(".yaml") and not entry.is_dir(follow_symlinks=False):
+                            stat = entry.stat()
+                            found.append((f"{path}/{name}", stat.st_mtime_ns, stat.st_size))
+                        elif entry.is_dir(follow_symlinks=False):
+                            pending.append(f"{path}/{name}")
+                    except OSError:
+                        continue  # a dangling link is no rule
+        except OSError:
+            continue
+        finally:
+            os.close(fd)
     return sorted(found)
 
 
@@ -327,6 +344,7 @@ def _code_stamps() -> list[str]:
         "scan/matcher.py",
         "plan/cel.py",
         "plan/schema.py",
+        "profile/facts.py",
     )
     return [str(os.stat(f"{here}/{name}").st_mtime_ns) for name in names if os.path.exists(f"{here}/{name}")]
 
@@ -356,9 +374,17 @@ def load(folder: str | None = None) -> RuleBase:
             return RuleBase(folder, key, blob)
         except (ValueError, KeyError, TypeError, IndexError):
             pass
+    import gc
+
     from doctor import ruleschema
 
-    blob = ruleschema.compile_folder(folder)
+    collects = gc.isenabled()
+    gc.disable()  # some million objects and hardly a cycle: looking for garbage takes a tenth of the time
+    try:
+        blob = ruleschema.compile_folder(folder)
+    finally:
+        if collects:
+            gc.enable()
     cache.write_checked(name, blob)
     return RuleBase(folder, key, blob)
 

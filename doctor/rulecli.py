@@ -1,4 +1,4 @@
-"""``doctor rules list|test|new`` and ``doctor explain``."""
+"""``doctor rules list|search|try|test|new`` and ``doctor explain``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import json
 import os
 import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from doctor.i18n import pick, tr
-from doctor.render.safe import printable, width
+from doctor.render.safe import printable, redact, safe, width
 from doctor.render.text import steps
 from doctor.rulebase import RuleBase, load
+
+if TYPE_CHECKING:
+    from doctor import ruletry
 
 LABELS = {"zh": 12, "en": 22}
 """Columns of the labels of a page; in English the longest is "Strength of evidence"."""
@@ -70,82 +73,132 @@ def test(args: argparse.Namespace) -> int:
     return 1 if bad or problems else 0
 
 
-TEMPLATE = """\
-id: {id}
-name: {name}
-topic: {topic}
-title:
-  zh: 待填写：出了什么问题（不是怎么修）
-  en: "TODO: what is wrong (not how to mend it)"
-severity: error            # error | warning | advice
-confidence: likely         # certain | likely | guess
-status: draft              # draft is not loaded; then preview, stable
-role: root                 # root | either | symptom | pointer | wrapper | detail | noise
-priority: 50
-since: {version}
-match:
-  log:
-    any:
-      - literal: {literal}
-        regex: {regex}
-cause:
-  zh: 待填写：为什么会这样
-  en: "TODO: why this happens"
-next:
-  zh: 待填写：下一步做什么
-  en: "TODO: what to do next"
-provenance:
-  - {{kind: issue, ref: "TODO: where the text was seen", says: "TODO"}}
-tests:
-  hit:
-    - log: {line}
-  miss:
-    - log: "TODO: a line that looks alike and must not fire"
-    - log: "TODO: another one"
-"""
+def search(args: argparse.Namespace) -> int:
+    """Print the rules that hold all words, the most telling first; 1 if there are none."""
+    from doctor.rulesearch import Index
+
+    base = load(args.rules)
+    found = Index(base).search(" ".join(args.words))
+    if args.format == "json":
+        sys.stdout.write(json.dumps([row._asdict() for row in found], ensure_ascii=False, indent=1) + "\n")
+    else:
+        room = max((len(row.topic) for row in found), default=0)
+        for row in found:
+            sys.stdout.write(f"{row.id:8} {row.severity:8} {row.topic:{room}}  {named(pick(row.title, args.lang))}\n")
+        if not found:
+            print(tr(args.lang, "rules_none"), file=sys.stderr)
+    return 0 if found else 1
 
 
-def skeleton(rule_id: str, line: str, version: str) -> str:
-    """A rule file for a log line: its longest constant part as literal, its numbers as captures."""
-    line = line.strip() or "TODO: a real line that the rule shall match"
-    message = re.sub(r"^\[[A-Z]+\] ?\S+\([^)]*\):\S+ ?(?:\[[^\]]*\] ?)?(?:\w+\] ?)?", "", line) or line
-    parts = [
-        p.strip(" :,.;'\"()[]") for p in re.split(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)*|/\S+|'[^']*'|\"[^\"]*\"", message)
-    ]
-    literal = max(parts, key=len) or message[:40]
-    pieces = []
-    for n, token in enumerate(re.split(r"(0x[0-9a-fA-F]+|\d+(?:\.\d+)*)", message[:200])):
-        pieces.append(rf"(?P<value{n}>[0-9a-fA-Fx.]+)" if n % 2 else re.sub(r"\\([ ])", r"\1", re.escape(token)))
-    quoted = {
-        k: json.dumps(v, ensure_ascii=False)
-        for k, v in (("literal", literal), ("regex", "".join(pieces)), ("line", line))
-    }
-    return TEMPLATE.format(id=rule_id, name="todo-name", topic="healthy", version=version, **quoted)
+def attempt(args: argparse.Namespace) -> int:
+    """Try one rule on a text or on logs: 0 if it fires, 1 if it is quiet, 2 if there is nothing to try."""
+    from doctor import ruletry
+
+    base = load(args.rules)
+    wanted = args.rule.strip()
+    rule_id = base.aliases.get(wanted.upper(), wanted.upper())
+    if rule_id in base:
+        ready = ruletry.of_base(rule_id, base)
+    elif os.path.isfile(wanted):
+        ready = ruletry.of_file(wanted, base)
+    else:
+        print(tr(args.lang, "unknown_id", id=printable(wanted)[:60]), file=sys.stderr)
+        return 2
+    troubles: list[tuple[str, str]] = []
+    if ready.problems or not ready.base.ids or ready.rule.kind not in ruletry.KINDS:
+        trials = [ruletry.try_text(ready, "")]
+    elif args.text is not None:
+        trials = [ruletry.try_text(ready, args.text)]
+    else:
+        inputs = args.inputs or ["-"]
+        if inputs == ["-"] and sys.stdin is not None and sys.stdin.isatty():
+            print(tr(args.lang, "paste_hint"), file=sys.stderr)
+        trials, troubles = ruletry.try_inputs(ready, inputs)
+    if args.format == "json":
+        sys.stdout.write(json.dumps([trial.to_json() for trial in trials], ensure_ascii=False, indent=1) + "\n")
+    else:
+        for trial in trials:
+            for _, text in trial_lines(trial, args.lang):
+                sys.stdout.write(text + "\n")
+    for name, why in troubles:
+        print(f"doctor: {printable(name)}: {printable(why)}", file=sys.stderr)
+    if any(trial.verdict == "fires" for trial in trials):
+        return 0
+    return 1 if trials and all(t.verdict not in ("broken", "impossible") for t in trials) else 2
+
+
+def trial_lines(trial: ruletry.Trial, lang: str, most: int = 12) -> list[tuple[str, str]]:
+    """The answer of a trial as (style, line); styles are those of rich. Lines are harmless and as long as they are."""
+    out: list[tuple[str, str]] = []
+
+    def line(text: str, style: str = "") -> None:
+        out.append((style, redact(safe(text))))
+
+    if trial.verdict == "broken":
+        line(tr(lang, "try.broken"), "bold red")
+        for problem in trial.problems or (tr(lang, "try.nothing"),):
+            line("  " + problem)
+        return out
+    if trial.verdict == "impossible":
+        key = "try.no_plan" if trial.kind == "when" else f"try.impossible.{trial.kind}"
+        line(f"{trial.rule}  " + tr(lang, key), "bold yellow")
+        return out
+    style = {"fires": "bold red", "quiet": "bold green"}.get(trial.verdict, "bold yellow")
+    head = tr(lang, f"try.{trial.verdict}", times=trial.times, lines=f"{trial.lines:,}")
+    line(f"{trial.rule}  {head}" + (f"  ({tr(lang, 'try.cancelled')})" if trial.cancelled else ""), style)
+    if trial.why:
+        line("  " + pick(trial.why, lang))
+    for hit in trial.hits[:most]:
+        place = f"{hit.source}:{hit.line}" if hit.source and hit.source != "<text>" else str(hit.line)
+        line(f"  {place}  {hit.text}")
+        for name, value in hit.args.items():
+            line(f"      {name} = {value}", "cyan")
+    if trial.times > len(trial.hits[:most]):
+        line("  " + tr(lang, "more", n=trial.times - len(trial.hits[:most])), "dim")
+    if trial.verdict == "fires" and not trial.quiet:
+        return out
+    if trial.kind == "log" and trial.verdict == "quiet" and not trial.quiet:
+        line("  " + tr(lang, "try.no_anchor"))
+        for anchor in trial.anchors[:most]:
+            line(f"      {anchor}", "cyan")
+        for number, text, how in trial.near:
+            line("  " + tr(lang, f"try.near.{how}", line=number))
+            if text:
+                line(f"      {text}", "dim")
+    for source, quiet in trial.quiet[:most]:
+        place = f"{source}:{quiet.line}" if source and source != "<text>" else str(quiet.line)
+        line(f"  {place}  {quiet.text}", "dim")
+        line("      " + tr(lang, f"try.why.{quiet.state}", detail=quiet.detail), "yellow")
+    return out
 
 
 def new(args: argparse.Namespace) -> int:
     """Write a rule file to start from; never over an existing one."""
-    from doctor import __version__
+    from doctor import rulenew
     from doctor.ruleschema import FAMILIES
 
     base = load(args.rules)
     rule_id = args.id.upper()
-    if rule_id in FAMILIES:
-        taken = {int(r.id[-3:]) for r in base if r.id.startswith(rule_id)}
-        rule_id = f"{rule_id}{next(n for n in range(1, 1000) if n not in taken):03d}"
-    if not re.fullmatch(rf"(?:{'|'.join(FAMILIES)})\d{{3}}", rule_id):
+    family = rule_id if rule_id in FAMILIES or not rule_id else ""
+    if rule_id and not family and not re.fullmatch(rf"(?:{'|'.join(FAMILIES)})\d{{3}}", rule_id):
         print(tr(args.lang, "bad_id", id=args.id, families=" ".join(FAMILIES)), file=sys.stderr)
         return 2
-    path = os.path.join(args.dir, f"{rule_id}.yaml")
-    if rule_id in base or os.path.exists(path):
-        print(tr(args.lang, "exists", path=rule_id if rule_id in base else path), file=sys.stderr)
+    if not rule_id and not args.line.strip():
+        print(tr(args.lang, "new_needs"), file=sys.stderr)
+        return 2
+    made = rulenew.draft(base, family, args.line, rule_id="" if family or not rule_id else rule_id, level=args.level,
+                         folder=args.dir, hosts=rulenew.own_names()[0], users=rulenew.own_names()[1])  # fmt: skip
+    path = os.path.join(args.dir, f"{made.id}.yaml")
+    if made.id in base or os.path.exists(path):
+        print(tr(args.lang, "exists", path=made.id if made.id in base else path), file=sys.stderr)
         return 2
     try:
-        with open(path, "x", encoding="utf-8") as file:
-            file.write(skeleton(rule_id, args.line, __version__))
+        rulenew.write(path, made.text)
     except OSError as error:
         print(f"doctor: {path}: {error.strerror}", file=sys.stderr)
         return 2
+    if made.known:
+        print(tr(args.lang, "new_known", ids=" ".join(made.known)), file=sys.stderr)
     sys.stdout.write(tr(args.lang, "new_rule", path=path) + "\n")
     return 0
 
@@ -165,7 +218,9 @@ def explain(args: argparse.Namespace) -> int:
     rule_id = base.aliases.get(rule_id, rule_id)
     if rule_id in base:
         whole = base.whole(rule_id)
-        if args.format == "json":
+        if args.source:
+            sys.stdout.write(source_text(base, whole))
+        elif args.format == "json":
             sys.stdout.write(json.dumps(whole, ensure_ascii=False, indent=1) + "\n")
         else:
             sys.stdout.write(rule_text(base, whole, args.lang))
@@ -179,6 +234,17 @@ def explain(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write("\n".join(code_text(base, code, args.lang) for code in found))
     return 0
+
+
+def source_path(base: RuleBase, whole: dict[str, Any]) -> str:
+    """The file of a rule."""
+    return os.path.join(os.path.dirname(os.path.abspath(base.folder)), whole["file"])
+
+
+def source_text(base: RuleBase, whole: dict[str, Any]) -> str:
+    """The file of a rule as it was written. Raises OSError."""
+    with open(source_path(base, whole), encoding="utf-8") as file:
+        return file.read()
 
 
 def _row(lang: str, label: str, text: str) -> str:
@@ -209,6 +275,9 @@ def rule_text(base: RuleBase, whole: dict[str, Any], lang: str) -> str:
         out.append(_row(lang, tr(lang, "fix"), f"[{fix['applicability']}] {named(fix[lang])}"))
     for entry in whole["explains"]:
         out.append(_row(lang, tr(lang, "explains"), f"{entry['id'] or entry['topic']}"))
+    causes = explained_by(base, whole["id"])
+    if causes:
+        out.append(_row(lang, tr(lang, "explained_by"), " ".join(causes)))
     for source in whole["provenance"]:
         kind = tr(lang, f"kind_of_source.{source['kind']}")
         says = f" ({source['says']})" if source["says"] else ""
@@ -221,6 +290,14 @@ def rule_text(base: RuleBase, whole: dict[str, Any], lang: str) -> str:
             if text:
                 out.append(_row(lang, tr(lang, label), _lines(text)))
     return "".join(out)
+
+
+def explained_by(base: RuleBase, rule_id: str) -> list[str]:
+    """Ids of the rules that name this one, or its topic, as their consequence."""
+    topic = base[rule_id].topic
+    parts = topic.split(".")
+    names = {rule_id, topic, *(".".join(parts[:n]) + ".*" for n in range(1, len(parts)))}
+    return sorted(rule.id for rule in base if rule.id != rule_id and any(e.target in names for e in rule.explains))
 
 
 def named(text: str) -> str:

@@ -58,6 +58,8 @@ def _findings(rule: Rule, whole: dict[str, Any], example: dict[str, Any], base: 
         if example["weights"] or example["weight_problem"]:
             _attach(plan, example)
         return [judge_rule(rule, whole, base.when[rule.id], plan, example["facts"])]
+    if rule.kind == "profile":
+        return _profile(rule, base, example)
     if rule.kind == "code":
         from doctor import source
 
@@ -76,6 +78,19 @@ def _findings(rule: Rule, whole: dict[str, Any], example: dict[str, Any], base: 
     check = whole["match"]["check"]
     spec = checkup.Spec(rule, whole, check["call"], tuple(check["needs"]))
     return checkup.judge_alone(spec, compose.example(example["host"]))
+
+
+def _profile(rule: Rule, base: RuleBase, example: dict[str, Any]) -> list[Finding]:
+    """What a rule over a profile says of the files of an example."""
+    from doctor import profile
+    from doctor.model import Verdict
+    from doctor.profile import judge
+
+    hits, found = judge.example(rule, base.profile[rule.id], example["profile"], _plan(example))
+    for table in found:
+        if table.bad or profile.unread(table):
+            raise ValueError(f"{table.source}: {table.bad} rows cannot be read, {profile.unread(table).get('en', '')}")
+    return [Finding(rule.id, Verdict.FAIL, dict(hit.args)) for hit in hits] or [Finding(rule.id, Verdict.PASS)]
 
 
 def _examples(rule: Rule, whole: dict[str, Any], base: RuleBase, say: Callable[..., None]) -> int:
@@ -128,8 +143,92 @@ def _differences(args: dict[str, Any], expected: dict[str, str]) -> str:
     return ", ".join(f"{k} is {args.get(k)!r}, expected {v!r}" for k, v in expected.items() if args.get(k) != v)
 
 
+def _plan(example: dict[str, Any]) -> Plan | None:
+    """The plan in the configuration of an example."""
+    from doctor.plan import detect
+
+    return detect.only([(example["name"], example["config"])]) if example["config"] else None
+
+
+def _values(example: dict[str, Any]) -> dict[str, Any]:
+    """The values of the configuration of an example, by name."""
+    plan = _plan(example)
+    return {name: value.value for name, value in plan.values.items()} if plan else {}
+
+
 def _fired(scan: Scanned, rule: str) -> dict[str, str] | None:
     return next((o.args for o in scan.occurrences if o.rule == rule), None)
+
+
+def _log_examples(
+    rule: Rule,
+    whole: dict[str, Any],
+    base: RuleBase,
+    matcher: Matcher,
+    say: Callable[..., None],
+    *,
+    alone: bool = False,
+) -> int:
+    """The examples of a log or series rule. Returns how many were run. ``alone``: no other rules are there, so whether
+    it heads a report cannot be told."""
+    ran = 0
+    for kind in KINDS:
+        for number, example in enumerate(whole["tests"][kind], 1):
+            ran += 1
+            began = time.perf_counter()
+            scan = scan_text(matcher, example["log"])
+            if rule.kind == "series":
+                from doctor import training
+
+                held = {scan.name: example["log"].encode()}
+                scan = training.judge(base, [scan], {}, held, _values(example)).scans[0]
+            args = _fired(scan, rule.id)
+            if time.perf_counter() - began > 2.0:
+                say(f"{kind} {number} takes over two seconds")
+            if kind == "hit":
+                if args is None:
+                    say(f"hit {number} does not fire: {example['log'][:100]!r}")
+                    continue
+                if rule.kind == "series":
+                    _unfilled(whole, args, f"hit {number}", say)
+                for name, value in example["expect"].items():
+                    if args.get(name) != value:
+                        say(f"hit {number}: {name} is {args.get(name)!r}, expected {value!r}")
+                if example["first"] and not alone:
+                    _, diagnoses = ranking.rank(base, [scan], {})
+                    if not diagnoses or diagnoses[0].rule != rule.id:
+                        say(f"hit {number} is not first: {diagnoses[0].rule if diagnoses else 'nothing'} is")
+            elif kind == "miss" and args is not None:
+                say(f"miss {number} fires: {example['log'][:100]!r}")
+            elif kind == "todo_hit" and args is not None:
+                say(f"todo_hit {number} fires now: move it to hit", True)
+            elif kind == "todo_miss" and args is None:
+                say(f"todo_miss {number} is quiet now: move it to miss", True)
+    return ran
+
+
+def alone(path: str, base: RuleBase) -> tuple[int, list[Outcome], list[str]]:
+    """Check one rule file by itself, wherever it lies and also as a draft: as ``run`` answers, in milliseconds. Whether
+    it heads a report (``first``) takes all rules and is not asked."""
+    from doctor import ruletry
+
+    ready = ruletry.of_file(path, base)
+    if ready.problems or not ready.base.ids:
+        return 0, [], list(ready.problems)
+    rule = ready.rule
+    failed: list[Outcome] = []
+
+    def say(text: str, todo: bool = False) -> None:
+        failed.append(Outcome(path, rule.id, text, todo))
+
+    if rule.kind in ("log", "series"):
+        matcher = Matcher(ready.base, "python")
+        return _log_examples(rule, ready.whole, ready.base, matcher, say, alone=True), failed, []
+    if rule.kind in ("check", "when", "smoke", "code") and (
+        rule.kind != "check" or ready.whole["match"]["check"]["needs"]
+    ):
+        return _examples(rule, ready.whole, ready.base, say), failed, []
+    return 0, failed, []
 
 
 def run(
@@ -159,16 +258,18 @@ def run(
         if not os.path.exists(path):
             problems.append(f"{path}:1: no such file")
     matcher = Matcher(base, engine)
+    done: set[str] = set()
     ran = 0
     failed: list[Outcome] = []
     for rule in base:
         whole = base.whole(rule.id)
-        if rule.kind == "check" and not whole["match"]["check"]["needs"]:
-            continue
-        if rule.kind not in ("log", "check", "when", "smoke", "code", "series"):
-            continue
         path = os.path.join(os.path.dirname(folder), whole["file"])
         if not chosen(path):
+            continue
+        done.add(path)
+        if rule.kind == "check" and not whole["match"]["check"]["needs"]:
+            continue
+        if rule.kind not in ("log", "check", "when", "smoke", "code", "series", "profile"):
             continue
 
         def say(text: str, todo: bool = False, file: str = whole["file"], rule_id: str = rule.id) -> None:
@@ -177,35 +278,12 @@ def run(
         if rule.kind not in ("log", "series"):
             ran += _examples(rule, whole, base, say)
             continue
-        for kind in KINDS:
-            for number, example in enumerate(whole["tests"][kind], 1):
-                ran += 1
-                began = time.perf_counter()
-                scan = scan_text(matcher, example["log"])
-                if rule.kind == "series":
-                    from doctor import training
-
-                    scan = training.judge(base, [scan], {}).scans[0]
-                args = _fired(scan, rule.id)
-                if time.perf_counter() - began > 2.0:
-                    say(f"{kind} {number} takes over two seconds")
-                if kind == "hit":
-                    if args is None:
-                        say(f"hit {number} does not fire: {example['log'][:100]!r}")
-                        continue
-                    if rule.kind == "series":
-                        _unfilled(whole, args, f"hit {number}", say)
-                    for name, value in example["expect"].items():
-                        if args.get(name) != value:
-                            say(f"hit {number}: {name} is {args.get(name)!r}, expected {value!r}")
-                    if example["first"]:
-                        _, diagnoses = ranking.rank(base, [scan], {})
-                        if not diagnoses or diagnoses[0].rule != rule.id:
-                            say(f"hit {number} is not first: {diagnoses[0].rule if diagnoses else 'nothing'} is")
-                elif kind == "miss" and args is not None:
-                    say(f"miss {number} fires: {example['log'][:100]!r}")
-                elif kind == "todo_hit" and args is not None:
-                    say(f"todo_hit {number} fires now: move it to hit", True)
-                elif kind == "todo_miss" and args is None:
-                    say(f"todo_miss {number} is quiet now: move it to miss", True)
+        ran += _log_examples(rule, whole, base, matcher, say)
+    for path in wanted:
+        if os.path.isfile(path) and path.endswith(".yaml") and path not in done and path != table:
+            # a draft, or a file outside the folder: the base does not hold it
+            more, wrong, why = alone(path, base)
+            ran += more
+            failed += wrong
+            problems += [line for line in why if line not in problems]
     return ran, failed, problems

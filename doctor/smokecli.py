@@ -106,7 +106,7 @@ class _Live(StatusLine):
 def run(args: argparse.Namespace) -> int:
     """Run the smoke test; returns the exit code."""
     from doctor import checkup, smoke
-    from doctor.cli import write_result
+    from doctor.cli import write_document, write_result
     from doctor.smoke.baseline import BaselineError
 
     live = _Live(args.lang)
@@ -130,10 +130,9 @@ def run(args: argparse.Namespace) -> int:
         return USAGE
     finally:
         live.close()
-    if args.format == "json":
-        from doctor.render.json import render
-
-        ok = write_result(args, render(report, indent=2 if sys.stdout.isatty() else None) + "\n")
+    written = write_document(args, report)
+    if written is not None:
+        ok = written
     else:
         from doctor.render import text
         from doctor.smoke import show

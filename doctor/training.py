@@ -10,13 +10,16 @@ import importlib
 import math
 from array import array
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from doctor.model import Seen
-from doctor.ranking import place_sources
 from doctor.rulebase import RuleBase
+from doctor.run.places import place_sources
 from doctor.scan import memory, records
+from doctor.scan.lazy import load_numpy
+from doctor.scan.read import SMALL
 from doctor.scan.scanner import TEXT_MAX, Occurrence, Scanned
 from doctor.scan.series import MISSING, Track
 
@@ -56,25 +59,35 @@ class _Place(NamedTuple):
     rank: int | None
 
 
-def judge(base: RuleBase, scans: Sequence[Scanned], paths: Mapping[str, str]) -> Judged:
-    """Judge the training lines of all scans. ``paths`` are the files behind names whose lines were not counted."""
+def judge(
+    base: RuleBase,
+    scans: Sequence[Scanned],
+    paths: Mapping[str, str],
+    held: Mapping[str, bytes] | None = None,
+    plan: Mapping[str, Any] | None = None,
+) -> Judged:
+    """Judge the training lines of all scans. ``paths`` are the files behind names, ``held`` texts that are at hand, by
+    name; ``plan`` values of the configuration of the run."""
     places = _chosen(scans)
     crashed: dict[str, str] = {}
     scans = [_memory(base, scan, crashed) if scan.memory else scan for scan in scans]
     if not places:
         return Judged(list(scans), (), crashed)
     found: list[_Answer] = []
+    at = _Lines(paths, held or {})
     apart = len({p.rank for p in places}) > 1 and not _alike(places)
-    if apart or not all(calm(place.track) for place in places):
+    # a plan can contradict a throughput, however calm it is
+    planned = bool(plan) and any("throughput" in place.track.columns for place in places)
+    if apart or planned or not all(calm(place.track) for place in places):
         import warnings
 
+        load_numpy()
         import numpy as np
 
         # NaN and inf are what is looked for here
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            found = _answers(base, places, crashed)
-    at = _Lines(paths)
+            found = _answers(base, places, crashed, at, dict(plan or {}))
     out = list(scans)
     events: dict[tuple[int, str], list[tuple[str, dict[str, Any]]]] = {}
     number = {id(place): n for n, place in enumerate(places)}
@@ -155,9 +168,29 @@ def calm(track: Track) -> bool:
             return False
         if len(values) > 2 and max(values[1:]) > limit * sorted(values)[len(values) // 2]:
             return False
-    if "data_time" in columns:
+    if "data_time" in columns or not _even(columns):
         return False
     return _falls([v for v in columns.get("loss", ()) if v != MISSING], columns.get("step"))
+
+
+def _even(columns: Mapping[str, Sequence[float]]) -> bool:
+    """Whether the steps keep their pace: the later half takes as long as the earlier one, and a throughput, of logs
+    without times, is near its median."""
+    for name in ("step_time", "throughput"):
+        values = [v for v in columns.get(name, ()) if v != MISSING]
+        if len(values) < PACED:
+            continue
+        half = len(values) // 2
+        early, late = sorted(values[2:half]), sorted(values[half:])
+        before, after = early[len(early) // 2], late[len(late) // 2]
+        if not 0.93 * before < after < 1.07 * before:
+            return False
+        return name == "step_time" or min(values[2:]) > 0.7 * before
+    return True
+
+
+PACED = 32
+"""Times below which nothing is said of the pace."""
 
 
 def _falls(loss: Sequence[float], steps: Sequence[float] | None) -> bool:
@@ -174,9 +207,13 @@ def _falls(loss: Sequence[float], steps: Sequence[float] | None) -> bool:
 
 
 def _alike(places: Sequence[_Place]) -> bool:
-    """Whether the ranks print the same losses, to a tenth, at their ends."""
+    """Whether the ranks print the same losses, to a tenth, at their ends, and take as long."""
     ends = [place.track.columns["loss"][-1] for place in places if "loss" in place.track.columns]
-    return bool(ends) and min(ends) > 0.9 * max(ends) > 0
+    if not (ends and min(ends) > 0.9 * max(ends) > 0):
+        return False
+    times = [place.track.columns["step_time"][2:] for place in places if "step_time" in place.track.columns]
+    means = [sum(t) / len(t) for t in times if len(t)]
+    return not means or 0 < max(means) < 1.1 * min(means)
 
 
 # ------------------------------------------------------------------ with numpy
@@ -186,8 +223,11 @@ _Answer = tuple[str, _Place, Seen, str]
 """Rule, track, what was seen, label of the series."""
 
 
-def _answers(base: RuleBase, places: Sequence[_Place], crashed: dict[str, str]) -> list[_Answer]:
-    """What all rules say of all tracks. Of each track only the loss is kept for those that compare ranks."""
+def _answers(
+    base: RuleBase, places: Sequence[_Place], crashed: dict[str, str], lines: _Lines, plan: dict[str, Any]
+) -> list[_Answer]:
+    """What all rules say of all tracks. Of each track only the loss and the usual times are kept for those that compare
+    ranks."""
     alone: list[tuple[str, dict[str, Any]]] = []
     together: list[tuple[str, dict[str, Any]]] = []
     for position in base.series:
@@ -197,7 +237,7 @@ def _answers(base: RuleBase, places: Sequence[_Place], crashed: dict[str, str]) 
     found: list[_Answer] = []
     kept: list[Curves] = []
     for place in places:
-        curves = curves_of(place.track, place.rank)
+        curves = curves_of(place.track, place.rank)._replace(near=partial(lines.before, place.track), plan=plan)
         for rule, match in alone:
             found += [(rule, place, seen, match["label"]) for seen in _asked(rule, match, crashed, curves)]
         if len(places) > 1:
@@ -206,11 +246,25 @@ def _answers(base: RuleBase, places: Sequence[_Place], crashed: dict[str, str]) 
                 curves._replace(
                     columns={name: curves.columns[name] for name in mine},
                     have={n: curves.have[n] for n in mine},
-                    cache={},
+                    cache={"medians": _medians(curves)},
                 )
             )
     for rule, match in together if kept else ():
         found += [(rule, places[seen.curves], seen, match["label"]) for seen in _asked(rule, match, crashed, kept)]
+    return found
+
+
+def _medians(curves: Curves) -> dict[str, tuple[float, int]]:
+    """Usual times without the first ones, and of how many steps."""
+    import numpy as np
+
+    found: dict[str, tuple[float, int]] = {}
+    for name in ("step_time", "data_time"):
+        if name in curves.columns:
+            values = curves.columns[name][curves.have[name]][2:]
+            values = values[np.isfinite(values)]
+            if len(values):
+                found[name] = float(np.median(values)), len(values)
     return found
 
 
@@ -315,11 +369,52 @@ def _goes_on(loss: Any, row: int) -> bool:
 # ------------------------------------------------------------------ the report
 
 
+AROUND = 1 << 16
+"""Bytes before a row that are read again."""
+NEAR = 40
+"""Lines before a row that are looked at."""
+
+
 class _Lines:
     """Numbers and texts of lines; of large files they are read when they are needed."""
 
-    def __init__(self, paths: Mapping[str, str]) -> None:
-        self._paths = paths
+    def __init__(self, paths: Mapping[str, str], held: Mapping[str, bytes]) -> None:
+        self._paths, self._held = paths, held
+        self._small: dict[str, list[bytes]] = {}
+
+    def before(self, track: Track, row: int) -> list[str]:
+        """The lines between a row and the one before it, the last few if there are many; empty where the text is not at
+        hand or cannot be read again."""
+        if not row:
+            return []
+        start, stop = track.lines[row - 1], track.lines[row]
+        if not track.marks:
+            lines = self._lines(track.source)[start : stop - 1]
+        else:
+            path = self._paths.get(track.source)
+            if path is None:
+                return []
+            try:
+                with open(path, "rb") as file:
+                    file.seek(max(start, stop - AROUND))
+                    lines = file.read(max(0, stop - file.tell())).split(b"\n")[1:-1]
+            except OSError:
+                return []
+        return [records.visible(line[:TEXT_MAX]) for line in lines[-NEAR:]]
+
+    def _lines(self, source: str) -> list[bytes]:
+        """The lines of a small text whose rows are known by their numbers."""
+        if source not in self._small:
+            data = self._held.get(source, b"")
+            path = self._paths.get(source)
+            if path is not None and not data:
+                try:
+                    with open(path, "rb") as file:
+                        data = file.read(SMALL)
+                except OSError:
+                    data = b""
+            self._small[source] = data.split(b"\n")
+        return self._small[source]
 
     def of(self, track: Track, row: int) -> tuple[int, str]:
         """(line number, text) of a row; (0, "") if the file cannot be read again."""
@@ -340,6 +435,16 @@ class _Lines:
                 return lines + 1, records.visible(file.readline(records.MAX_LINE))[:TEXT_MAX]
         except OSError:
             return 0, _made(track, row)
+
+
+def place_of(track: Track, paths: Mapping[str, str]) -> tuple[int, str]:
+    """(line number, text) of the last row of a track; 0 if the line cannot be read again."""
+    return _Lines(paths, {}).of(track, len(track) - 1)
+
+
+def points(track: Track, name: str) -> list[list[Any]]:
+    """[step, value or None] of the rows of a column that tell most, for a plot; nothing if there is no such column."""
+    return _sample(track, _Column(track.columns[name])) if name in track.columns else []
 
 
 def _made(track: Track, row: int) -> str:
@@ -421,26 +526,31 @@ class _Column:
         """Up to 120 rows: of each stretch the one that is farthest from its mean, so that peaks stay; the first one
         that is no number before all."""
         size = -(-self.count // SAMPLE) if self.count else 1
-        out = []
-        for start in range(0, self.count, size):
-            part = self.data[start : start + size]
-            if len(self.values) > CALM_ROWS:
-                import numpy as np
+        out: list[int] = []
+        done = 0
+        if len(self.values) > CALM_ROWS:
+            import numpy as np
 
-                odd = ~np.isfinite(part)
-                at = int(np.argmax(odd)) if odd.any() else int(np.argmax(np.abs(part - part.mean())))
-            else:
-                bad = next((n for n, v in enumerate(part) if not math.isfinite(v)), None)
-                mean = sum(part) / len(part)
-                at = max(range(len(part)), key=lambda n: abs(part[n] - mean)) if bad is None else bad
-            out.append(int(self.rows[start + at]))
+            done = self.count // size * size
+            parts = self.data[:done].reshape(-1, size)
+            odd = ~np.isfinite(parts)
+            with np.errstate(all="ignore"):
+                far = np.argmax(np.abs(parts - parts.mean(axis=1, keepdims=True)), axis=1)
+            at = np.where(odd.any(axis=1), np.argmax(odd, axis=1), far) + np.arange(0, done, size)
+            out = self.rows[at].tolist()
+        for start in range(done, self.count, size):
+            part = self.data[start : start + size]
+            bad = next((n for n, v in enumerate(part) if not math.isfinite(v)), None)
+            mean = sum(part) / len(part)
+            first = max(range(len(part)), key=lambda n: abs(part[n] - mean)) if bad is None else bad
+            out.append(int(self.rows[start + first]))
         return out
 
 
 def _sample(track: Track, column: _Column) -> list[list[Any]]:
     """[step, value] of the telling rows."""
     steps = track.columns.get("step")
-    if steps is None or min(steps) == max(steps):
+    if steps is None or all(step == steps[0] for step in steps):
         steps = track.columns.get("epoch")
     out: list[list[Any]] = []
     for row in column.telling():

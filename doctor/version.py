@@ -11,9 +11,10 @@ from functools import total_ordering
 
 _ALPHA, _BETA, _RC, _END, _NUMBER, _POST = range(6)
 _STAGES = {"alpha": _ALPHA, "a": _ALPHA, "t": _ALPHA, "beta": _BETA, "b": _BETA, "rc": _RC, "post": _POST, "spc": _POST}
-_COMMUNITY = re.compile(r"(\d+\.\d+\.\d+)\.beta\d+")
-_PART = re.compile(r"(\d+)|([A-Za-z]+)")
-_RANGE = re.compile(r"\s*(>=|<=|==|!=|>|<)\s*([0-9][\w.]*)\s*")
+# texts, which ``re`` compiles when they are first used: a start that compares no versions does without
+_COMMUNITY = r"(\d+\.\d+\.\d+)\.beta\d+"
+_PART = r"(\d+)|([A-Za-z]+)"
+_RANGE = r"\s*(>=|<=|==|!=|>|<)\s*([0-9][\w.]*)\s*"
 
 
 @total_ordering
@@ -58,11 +59,11 @@ def _key(text: str) -> Key:
     release: list[int] = []
     rest: list[tuple[int, int]] = []
     stage: int | None = None
-    whole = _COMMUNITY.fullmatch(text)
+    whole = re.fullmatch(_COMMUNITY, text)
     if whole:
         # CANN's community editions: 8.0.0.beta1 is the content of 8.0.0
         text = whole[1]
-    for number, word in _PART.findall(text.split("+", maxsplit=1)[0]):
+    for number, word in re.findall(_PART, text.split("+", maxsplit=1)[0]):
         if word:
             if stage is not None:
                 rest.append((stage, 0))
@@ -92,7 +93,7 @@ def in_range(version: str, ranges: str) -> bool:
     """
     have = AscendVersion(version)
     for piece in ranges.split(","):
-        found = _RANGE.fullmatch(piece)
+        found = re.fullmatch(_RANGE, piece)
         if not found:
             raise ValueError(f"not a version range: {piece!r}")
         sign, bound_text = found.groups()

@@ -203,6 +203,56 @@ def _stand_ins(addresses: Iterable[str]) -> dict[str, str]:
     return out
 
 
+_PATH = re.compile(r"(?<![\w.:/~])/[\w.+@-]{1,255}(?:/[\w.+@-]{1,255}){1,40}/?")
+_KNOWN_ROOTS = re.compile(r"/(?:usr|opt|etc|proc|dev|sys|lib\w*|bin|var/log|tmp|home/user)/")
+_NAMED_HOST = re.compile(r"(?i)(?P<keep>\b(?:host ?name|host|node ?name|server)\b[\"']?\s{0,2}[:=\[(]\s{0,2}[\"']?)"
+                         r"(?P<name>[A-Za-z][\w-]{2,62})")  # fmt: skip
+
+
+def example_line(line: str, hosts: Iterable[str] = (), users: Iterable[str] = ()) -> str:
+    """A log line as it may stand in an example of a rule: addresses of the ranges kept for documentation (RFC 5737, RFC
+    3849, RFC 7042), no accounts, hosts or secrets, and of paths outside the system their last part only. Times stay.
+
+    >>> example_line("cannot open /data/lee/run7/train.py on 172.16.8.3")
+    'cannot open /path/to/train.py on 192.0.2.1'
+    """
+    seen: dict[str, str] = {}
+
+    def numbered(prefix: str, text: str) -> str:
+        count = sum(stand_in.startswith(prefix) for stand_in in seen.values())
+        return seen.setdefault(text, f"{prefix}{count % 254 + 1}")
+
+    def four(found: re.Match[str]) -> str:
+        try:
+            address = ipaddress.IPv4Address(found[0])
+        except ValueError:
+            return found[0]
+        kept = address.is_loopback or address.is_unspecified or found[0].startswith(("255.", "192.0.2."))
+        return found[0] if kept else numbered("192.0.2.", found[0])
+
+    def six(found: re.Match[str]) -> str:
+        try:
+            address = ipaddress.IPv6Address(found[0])
+        except ValueError:
+            return found[0]  # a time
+        # a::b is more often a name in C++ than an address
+        return found[0] if found[0].count(":") < 3 or address.is_loopback else numbered("2001:db8::", found[0])
+
+    def path(found: re.Match[str]) -> str:
+        if _KNOWN_ROOTS.match(found[0]):
+            return found[0]
+        return "/path/to/" + found[0].rstrip("/").rpartition("/")[2]
+
+    line = _MAC.sub(lambda m: numbered("00:00:5e:00:53:0", m[0]), without_secrets(line))
+    line = _MAIL.sub("user@example.com", _IP4.sub(four, _IP6.sub(six, line)))
+    line = _NAMED_HOST.sub(lambda m: m["keep"] + ("host1" if m["name"].lower() != "localhost" else m["name"]), line)
+    names = Names(hosts, users, ())
+    if names._pattern:
+        line = names._pattern.sub(lambda m: names.words[m[0]], line)
+    line = _DOMAIN.sub(names._domain, line) if "." in line else line
+    return _PATH.sub(path, _HOME.sub("/home/user", line))
+
+
 def recording(raws: Mapping[str, Raw], name: str) -> tuple[dict[str, Raw], str]:
     """The answers of a host made fit to leave it, and the stand-in of its name."""
     system = _dict(raws, "system")

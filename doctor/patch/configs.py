@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -191,7 +192,54 @@ def _types(plan: Plan, path: str, text: str) -> tuple[Edit, ...]:
     return tuple(out)
 
 
-READY = {"plan.file.text_numbers": _numbers, "plan.file.near_types": _types}
+def _switches(plan: Plan, path: str, text: str) -> tuple[Edit, ...]:
+    """The edits that make switches of words like Flase and "True"; nothing if one of the values is another."""
+    value = plan.values.get("file.wrong_types")
+    if value is None or spans.format_of(path) != "yaml":
+        return ()
+    out = []
+    tree = yamlspans.check(text, path).plain()
+    for name, (line, _) in zip(value.value, value.spots or ((value.line, ""),), strict=False):
+        key = key_at(path, text, line, name)
+        if key is None:
+            return ()
+        written: Any = tree
+        for part in spans.parse_key(key):
+            written = written[part]
+        near = difflib.get_close_matches(str(written).lower(), ("true", "false"), 1, 0.7)
+        if not isinstance(written, str) or not near:
+            return ()
+        out.append(Edit(path, key, "", near[0].capitalize()))
+    return tuple(out)
+
+
+def _offsets(plan: Plan, path: str, text: str) -> tuple[Edit, ...]:
+    """The edit that gives ``offset`` an entry for each stage, what is there kept as far as the sum allows: that is what
+    the layers leave over by the stages (mindformers 1.3.2 wheel, models/utils.py)."""
+    value, stages, layers = (plan.values.get(n) for n in ("model.offset_length", "parallel.pp", "model.num_layers"))
+    if value is None or stages is None or layers is None or spans.format_of(path) != "yaml":
+        return ()
+    key = key_at(path, text, value.line, "offset")
+    if key is None or plan.get("parallel.virtual_stages") != 1 or not 0 < stages.value <= layers.value:
+        return ()
+    old: Any = yamlspans.check(text, path).plain()
+    for part in spans.parse_key(key):
+        old = old[part]
+    if not isinstance(old, list) or not all(type(n) is int and n >= 0 for n in old):
+        return ()
+    new = (old + [0] * stages.value)[: stages.value]
+    left = layers.value % stages.value - sum(new)
+    for n in range(stages.value - 1, -1, -1):
+        more = left if left > 0 and n == 0 else max(min(left, 1), -new[n])
+        new[n] += more
+        left -= more
+    return (Edit(path, key, "", yamlspans.spell(new)),)
+
+
+READY = {
+    "plan.file.text_numbers": _numbers, "plan.file.near_types": _types, "plan.file.wrong_types": _switches,
+    "plan.model.offset_length": _offsets,
+}  # fmt: skip
 """Values that name what is wrong and so how to mend it; the first fix of a rule about them needs no ``set``."""
 
 

@@ -10,6 +10,7 @@ import errno
 import hashlib
 import itertools
 import os
+import re
 import stat
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,6 +20,10 @@ from doctor.patch import spans
 from doctor.patch.spans import REMOVED, Refused, Source, Span, format_key, parse_key
 
 MAX_BYTES = 4 << 20
+
+
+_COOKIE = re.compile(rb"[ \t\f]*#.{0,200}?coding[:=][ \t]*([-\w.]{1,40})")
+"""How a Python file names its encoding (PEP 263)."""
 
 
 class Snapshot(NamedTuple):
@@ -91,6 +96,10 @@ def decode(data: bytes, fmt: str) -> str:
     """The text of a file; shell scripts may hold any bytes. Raises Refused."""
     if b"\0" in data:
         raise Refused("binary")
+    if fmt == "python" and not data.isascii():
+        found = next(filter(None, map(_COOKIE.match, data.split(b"\n", 2)[:2])), None)
+        if found is not None and found[1].lower().replace(b"_", b"-") not in (b"utf-8", b"utf8", b"utf-8-sig"):
+            raise Refused("other_encoding", name=found[1].decode("ascii"))
     try:
         return data.decode("utf-8", "surrogateescape" if fmt == "shell" else "strict")
     except UnicodeDecodeError as error:
@@ -134,12 +143,16 @@ def patch_text(shot: Snapshot, edits: Sequence[Edit], *, aliases: bool = False) 
 
     text = decode(shot.data, shot.format)
     work = _Work(shot, text)
-    by_span = sorted({e for e in edits if e.start >= 0}, key=lambda e: (e.start, e.end))
+    by_span = sorted({e for e in edits if e.start >= 0}, key=lambda e: (e.start, e.end, e.new))
     by_key: dict[str, Edit] = {}
     for edit in edits:
         if edit.start < 0 and by_key.setdefault(edit.key, edit).new != edit.new:
             raise Refused("conflict", key=edit.key)
     work.replace_spans(by_span)
+    middle = work.text
+    if work.blind and by_key and middle.count("\n") != text.count("\n"):
+        # keys of Python name lines, which are others now
+        raise Refused("conflict", key=next(iter(by_key)))
     for edit in _ordered(shot.format, list(by_key.values())):
         work.replace_key(edit)
     if work.text == text:
@@ -147,8 +160,10 @@ def patch_text(shot: Snapshot, edits: Sequence[Edit], *, aliases: bool = False) 
     also: list[tuple[Any, Any]] = []
     if aliases and shot.format == "yaml":
         also = verify.with_aliases(text, work.text, work.wanted)
-    blind = [(e.start, e.end) for e in work.blind]
-    verify.verify(shot.format, text, work.text, [*work.wanted, *also], blind)
+    if work.blind:
+        verify.python_spans(text, middle, [(e.start, e.end, len(e.new)) for e in work.blind])
+        text = middle
+    verify.verify(shot.format, text, work.text, [*work.wanted, *also])
     names = tuple(format_key(path) for path, _ in also)
     return FilePatch(shot.path, shot.real, shot.format, shot.data, encode(work.text), work.changes(), names)
 

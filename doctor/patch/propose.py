@@ -20,20 +20,31 @@ from doctor.patch.plan import Patch
 from doctor.patch.spans import Refused
 from doctor.rulebase import RuleBase, load
 
-PROVIDERS = ("doctor.patch.configs:find", "doctor.patch.scripts:find")
+PROVIDERS = ("doctor.patch.configs:find", "doctor.patch.scripts:find", "doctor.patch.sources:find")
 """``module:function`` of the shipped providers, loaded when they are asked."""
 
 MAX_CHOICES = 12
 
 
 class Options(NamedTuple):
-    """What the user asked for. ``choose`` maps the id of a fix to the number (from 1) or the words of a choice."""
+    """What the user asked for. ``choose`` maps the id of a fix to the number (from 1) or the words of a choice.
+    ``mindspore`` and ``mindformers`` are the versions that sources are judged for; empty: not known."""
 
     only: tuple[str, ...] = ()
     unsafe: bool = False
     choose: Mapping[str, str] = {}
     aliases: bool = False
     rules: str | None = None
+    mindspore: str = ""
+    mindformers: str = ""
+
+
+class Choice(NamedTuple):
+    """One valid alternative of a fix. ``label`` tells the settings, ``text`` the words of the rule for it, if any."""
+
+    label: str
+    edits: tuple[Edit, ...]
+    text: Text = {}  # noqa: RUF012 - never changed
 
 
 class Found(NamedTuple):
@@ -51,17 +62,10 @@ class Found(NamedTuple):
     passes: Callable[[Mapping[str, bytes]], bool | None] = lambda contents: None
     edits: Mapping[int, tuple[Edit, ...]] = {}
     fixes: tuple[dict[str, Any], ...] | None = None
+    offers: Mapping[int, tuple[Choice, ...]] = {}
 
 
 Provider = Callable[[Sequence[str], Options], Iterable[Found]]
-
-
-class Choice(NamedTuple):
-    """One valid alternative of a fix. ``label`` tells the settings, ``text`` the words of the rule for it, if any."""
-
-    label: str
-    edits: tuple[Edit, ...]
-    text: Text = {}  # noqa: RUF012 - never changed
 
 
 class Proposal(NamedTuple):
@@ -129,7 +133,14 @@ def _proposal(one: Found, n: int, fix: Mapping[str, Any], options: Options) -> P
     why: Refused | None = None
     offered: tuple[Choice, ...] = ()
     edits: tuple[Edit, ...] = tuple(ready)
-    if not ready and applicability != "display" and (sets or any(isinstance(c, Mapping) for c in choices)):
+    if n in one.offers:
+        try:
+            offered = _mending(one, one.offers[n], options)
+            chosen = _chosen(offered, options.choose.get(fix_id) or options.choose.get(finding.id) or "")
+            edits = chosen.edits if chosen is not None else ()
+        except Refused as refused:
+            why = refused
+    elif not ready and applicability != "display" and (sets or any(isinstance(c, Mapping) for c in choices)):
         try:
             if choices:
                 offered = _choices(one, sets, choices, options)
@@ -180,6 +191,21 @@ def _choices(one: Found, sets: Mapping[str, Any], choices: Sequence[Any], option
             label = ", ".join(f"{e.key} = {e.new}" for e in edits)
             if all(label != choice.label for choice in out) and len(out) < MAX_CHOICES:
                 out.append(Choice(label, edits, text))
+    return tuple(out)
+
+
+def _mending(one: Found, offers: Sequence[Choice], options: Options) -> tuple[Choice, ...]:
+    """The ready-made alternatives with which the check passes. Raises Refused if there is none."""
+    out = []
+    for choice in offers:
+        try:
+            patch = planning.plan(choice.edits, (one.finding.id,), aliases=options.aliases)
+        except Refused:
+            continue
+        if one.passes(patch.contents()) is not False:
+            out.append(choice)
+    if not out:
+        raise Refused("no_choice")
     return tuple(out)
 
 
@@ -245,13 +271,14 @@ def with_fixes(report: Report, found: Sequence[Found], options: Options, base: R
     every = of_found(found, options, base)
     out = []
     for diagnosis in report.diagnoses:
-        own = {one.fix.id: one for one in every if one.finding.id == diagnosis.rule}
         fixes = []
         for fix in diagnosis.fixes:
-            one = own.get(fix.id)
-            edits = [e for p in every if p.fix.id == fix.id for e in _shown(p, options)]
-            choices = one.fix.choices if one is not None else fix.choices
-            fixes.append(fix._replace(edits=tuple(edits), choices=choices))
+            own = [one for one in every if one.fix.id == fix.id and one.finding.id == diagnosis.rule]
+            edits = tuple(edit for one in own for edit in _shown(one, options))
+            worst = next((one.fix.applicability for one in own if one.fix.applicability != "safe"), "safe")
+            choices = own[-1].fix.choices if own else fix.choices
+            applicability = worst if own else fix.applicability
+            fixes.append(fix._replace(edits=edits, choices=choices, applicability=applicability))
         out.append(diagnosis._replace(fixes=tuple(fixes)))
     return report._replace(diagnoses=tuple(out))
 
@@ -261,6 +288,8 @@ def _shown(one: Proposal, options: Options) -> tuple[Edit, ...]:
     try:
         patch = planning.plan(one.fix.edits, (one.finding.id,), aliases=options.aliases)
     except Refused:
+        return ()
+    if one.passes(patch.contents()) is False:
         return ()
     return tuple(e for file in patch.files for e in file.changes)
 
@@ -302,7 +331,7 @@ def decide(every: Sequence[Proposal], options: Options) -> tuple[Patch | None, l
                 contents = made.contents()
                 bad = [t.finding.id for t in (*taken, one) if t.passes(contents) is False]
                 if bad:
-                    raise Refused("still_fails", rules=", ".join(bad))
+                    raise Refused("still_fails", rules=", ".join(dict.fromkeys(bad)))
             except Refused as refused:
                 if refused.code == "nothing":
                     continue

@@ -115,12 +115,12 @@ def resolve(text: str, key: str, new: Any) -> Span:
     for keyword in call.keywords:
         if keyword.arg == inside:
             if new is REMOVED:
-                return _remove(text, places, call, keyword, key)
+                return drop_keyword(text, places, call, keyword, key)
             start, end = places.span(keyword.value)
             return Span(start, end, spell(new), "set", (key,), value)
     if new is REMOVED:
         raise Refused("no_key", key=key)
-    return _insert(text, places, call, inside, new, key)
+    return add_keyword(text, places, call, inside, new, key)
 
 
 def _names(node: ast.Assign | ast.AnnAssign) -> list[str]:
@@ -146,10 +146,11 @@ def _code_end(text: str, start: int, end: int) -> int:
     return last
 
 
-def _insert(text: str, places: Places, call: ast.Call, name: str, new: Any, key: str) -> Span:
-    """A further keyword behind the last argument; on a line of its own where each argument has one."""
-    made = f"{name}={spell(new)}"
-    value = value_of(new)
+def add_keyword(text: str, places: Places, call: ast.Call, name: str, new: Any, key: str = "") -> Span:
+    """A further keyword behind the last argument; on a line of its own where each argument has one. Source text may go
+    on behind its value: ``f(), more=g()``."""
+    made = f"{name}={new if not key else spell(new)}"
+    value = value_of(new) if key else None
     _, closing = places.span(call)
     closing -= 1
     arguments = _arguments(places, call)
@@ -172,7 +173,8 @@ def _line_after(text: str, at: int) -> int:
     return found.end() if found else len(text)
 
 
-def _remove(text: str, places: Places, call: ast.Call, keyword: ast.keyword, key: str) -> Span:
+def drop_keyword(text: str, places: Places, call: ast.Call, keyword: ast.keyword, key: str = "") -> Span:
+    """A keyword less, with the comma that belongs to it. Raises Refused where a comment stands beside it."""
     arguments = _arguments(places, call)
     span = places.span(keyword)
     n = arguments.index(span)

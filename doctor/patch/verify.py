@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import yaml
@@ -73,11 +73,8 @@ def _as_read(flat: Flat, path: Path) -> Path:
     return (*_as_read(flat, parent), path[-1]) if parent else path
 
 
-def verify(
-    fmt: str, before: str, after: str, wanted: Sequence[tuple[Path, Any]], blind: Sequence[tuple[int, int]] = ()
-) -> None:
-    """Raises Refused unless the difference of two texts is what is wanted. ``blind`` are spans of characters of the
-    first text that a ready-made replacement stood for, without a key."""
+def verify(fmt: str, before: str, after: str, wanted: Sequence[tuple[Path, Any]]) -> None:
+    """Raises Refused unless the difference of two texts is what is wanted."""
     if fmt == "yaml":
         _compare(flatten(load_yaml(before)), flatten(load_yaml(after)), wanted)
     elif fmt == "json":
@@ -85,7 +82,7 @@ def verify(
     elif fmt == "shell":
         _shell(before, after, wanted)
     else:
-        _python(before, after, wanted, blind)
+        _python(before, after, wanted)
 
 
 def with_aliases(before: str, after: str, wanted: Sequence[tuple[Path, Any]]) -> list[tuple[Path, Any]]:
@@ -198,12 +195,10 @@ def _leaves(node: ast.AST) -> Iterator[tuple[Path, Any, ast.AST | None]]:
                 yield (*path, name), repr(value), None
 
 
-def _python(before: str, after: str, wanted: Sequence[tuple[Path, Any]], blind: Sequence[tuple[int, int]]) -> None:
+def _python(before: str, after: str, wanted: Sequence[tuple[Path, Any]]) -> None:
     old_tree, new_tree = pyspans.parse(before), pyspans.parse(after)
     old: dict[Path, Any] = {}
     allowed: list[tuple[Path, Any]] = []
-    holders: list[tuple[Path, int, int]] = []
-    places = pyspans.Places(before)
     keys = {str(path[0]): value for path, value in wanted}
     for path, value, node in _leaves(old_tree):
         old[path] = value
@@ -220,14 +215,6 @@ def _python(before: str, after: str, wanted: Sequence[tuple[Path, Any]], blind: 
                     inside = key[len(name) + 1 : -1]
                     part: Path = ("args", int(inside)) if inside.isdigit() else ("keywords", inside)
                     allowed.append(((*path, *part), wish))
-        if blind and isinstance(node, (ast.expr, ast.stmt)):
-            holders.append((path, *places.span(node)))
-    for start, end in blind:
-        around = [path for path, a, b in holders if a <= start and end <= b]
-        if not around:
-            # a whole statement more or less: the module itself; its statements must parse, which they do
-            return
-        allowed.append((max(around, key=len), None))
     new: dict[Path, Any] = {}
     nodes: dict[Path, ast.AST] = {}
     for path, value, node in _leaves(new_tree):
@@ -250,3 +237,85 @@ def _python(before: str, after: str, wanted: Sequence[tuple[Path, Any]], blind: 
             found = found.value if isinstance(found, ast.keyword) else found
             if found is None or ast.dump(found) != value:
                 raise Refused("not_as_wanted", keys=format_key(path[-1:]))
+
+
+GONE = ("gone",)
+"""What stands for a node inside a replaced stretch."""
+
+
+class _Shape:
+    """A syntax tree without what lies inside some stretches of its text. Whole statements may only stand in those of
+    ``may``; ``held`` tells in which they did."""
+
+    def __init__(self, text: str, regions: Sequence[tuple[int, int]], may: Collection[int]) -> None:
+        self.places = pyspans.Places(text)
+        self.text = text
+        self.regions, self.may, self.held = regions, may, set[int]()
+        self.lines = [(text.count("\n", 0, a) + 1, text.count("\n", 0, b) + 1) for a, b in regions]
+
+    def _near(self, first: int, last: int) -> bool:
+        return any(first <= b and last >= a for a, b in self.lines)
+
+    def _inside(self, start: int, end: int) -> set[int]:
+        """The stretches that hold some characters."""
+        return {n for n, (a, b) in enumerate(self.regions) if a <= start and end <= b and a < b}
+
+    def of(self, node: Any) -> Any:
+        """Nested tuples that are equal if the trees are, apart from the stretches."""
+        if not isinstance(node, ast.AST):
+            return repr(node)
+        hidden = ""
+        first = getattr(node, "lineno", None)
+        if first is not None and self._near(first, node.end_lineno):  # type: ignore[attr-defined]
+            start, end = self.places.span(node)  # type: ignore[arg-type]
+            inside = self._inside(start, end)
+            if inside and isinstance(node, ast.stmt):
+                self.held |= inside
+                inside &= set(self.may)
+            if inside:
+                return GONE
+            if isinstance(node, ast.Call) and self._wraps(node, end):
+                return self.of(node.args[0])
+            if isinstance(node, ast.keyword) and node.arg and self._inside(start, start + len(node.arg)):
+                hidden = "arg"
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                at = self.text.find(node.name, start)
+                hidden = "name" if self._inside(at, at + len(node.name)) else ""
+        fields: list[Any] = [type(node).__name__]
+        for name, value in ast.iter_fields(node):
+            if name == hidden:
+                continue
+            if isinstance(value, list):
+                fields.append(tuple(shape for shape in map(self.of, value) if shape is not GONE))
+            else:
+                fields.append(self.of(value))
+        return tuple(fields)
+
+    def _wraps(self, call: ast.Call, end: int) -> bool:
+        """Whether a call was put around its only argument."""
+        if len(call.args) != 1 or call.keywords or not self._inside(end - 1, end):
+            return False
+        return bool(self._inside(*self.places.span(call.func)))
+
+
+def python_spans(before: str, after: str, replaced: Sequence[tuple[int, int, int]]) -> None:
+    """Raises Refused unless two Python texts differ only in what lies inside the replaced stretches: (start and end in
+    the first, length in the second). Calls put around a value by two of them count as such."""
+    old_tree, new_tree = pyspans.parse(before), pyspans.parse(after)
+    shift = 0
+    now = []
+    for start, end, length in sorted(replaced):
+        now.append((start + shift, start + shift + length))
+        shift += length - (end - start)
+    regions = [(a, b) for a, b, _ in sorted(replaced)]
+    try:
+        old = _Shape(before, regions, range(len(regions)))
+        first = old.of(old_tree)
+        # statements take the place of statements, or of nothing
+        may = old.held | {n for n, (a, b) in enumerate(regions) if a == b}
+        same = first == _Shape(after, now, may).of(new_tree)
+    except RecursionError:
+        raise Refused("python_too_deep") from None
+    if not same:
+        lines = ", ".join(str(before.count("\n", 0, a) + 1) for a, _, _ in sorted(replaced)[:SHOWN])
+        raise Refused("changes_more", keys=lines)

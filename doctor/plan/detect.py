@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from doctor.plan.schema import Plan, Trouble
 from doctor.plan.yamltree import Node, decode, read_bytes, read_tree
@@ -31,6 +32,17 @@ def read(path: str, text: str | None = None) -> Plan | None:
             if found is not None:
                 weights.into(plan, weights.read(found), weights.family_of(plan), memory.shape_of(plan))
     return plan
+
+
+def only(texts: Iterable[tuple[str, str]]) -> Plan | None:
+    """The training plan among some (name, text), None if there is none or more than one: nobody knows which one ran."""
+    found = []
+    for name, text in texts:
+        known = name.lower().endswith((*YAML, ".json"))
+        plan = read(name if known else f"{name}.yaml", text)
+        if plan is not None and not plan.get("file.problem") and len(plan.values) > 3:
+            found.append(plan)
+    return found[0] if len(found) == 1 else None
 
 
 def _read(path: str, text: str | None) -> Plan | None:

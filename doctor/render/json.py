@@ -126,6 +126,7 @@ def report_dict(report: Report) -> dict[str, Any]:
         "inputs": [_input(i) for i in report.inputs],
         "facts": _clean_all(report.facts),
         "series": list(report.series),
+        "run": _clean_all(report.run),
         "timings": report.timings,
     }
 

@@ -7,7 +7,6 @@ file or pipe it is joined as it is, because importing rich costs more than a war
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TextIO
@@ -15,6 +14,8 @@ from typing import TextIO
 from doctor.i18n import pick, texts, tr
 from doctor.model import Diagnosis, Evidence, Finding, Report
 from doctor.render.safe import redact, safe, width
+from doctor.run.story import ranks_text as ranks_text  # noqa: PLC0414 - others take it from here
+from doctor.scan.lazy import lazy
 
 Span = tuple[str, str]
 Line = list[Span]
@@ -36,24 +37,6 @@ _ASCII = {"error": "x", "warning": "!", "advice": "-", "healthy": "+", "unknown"
 def mark(severity: str, ascii_only: bool = False) -> str:
     """A sign that can be read without colour."""
     return (_ASCII if ascii_only else _MARKS)[severity]
-
-
-def ranks_text(ranks: Sequence[int]) -> str:
-    """``0-6,8-255`` of rank numbers.
-
-    >>> ranks_text([0, 1, 2, 5, 7, 8])
-    '0-2,5,7-8'
-    """
-    out: list[str] = []
-    start = previous = -2
-    for number in [*sorted(set(ranks)), -1]:
-        if number == previous + 1 and number != -1:
-            previous = number
-            continue
-        if start >= 0:
-            out.append(str(start) if start == previous else f"{start}-{previous}")
-        start = previous = number
-    return ",".join(out)
 
 
 def size_text(size: float) -> str:
@@ -131,7 +114,7 @@ def _pieces(text: str) -> Iterable[str]:
         yield word
 
 
-_STEP = re.compile(r"(?:^|(?<=[。；：？])|(?<=[。；：？:;.?!] ))([1-9])\) ")
+_STEP = lazy(r"(?:^|(?<=[。；：？])|(?<=[。；：？:;.?!] ))([1-9])\) ")
 
 
 def steps(text: str) -> list[str]:
@@ -279,11 +262,20 @@ def layout(
             ])  # fmt: skip
         if len(rest) > 6:
             out.append([("dim", "  " + tr(lang, "more", n=len(rest) - 6))])
+    if report.run:
+        from doctor.render import ranks
+
+        out += ranks.lines(report.run, lang, every=every, columns=columns, ascii_only=ascii_only)
     if report.series:
         from doctor.render import plot
 
         drawn = plot.lines(report, lang, every=every, columns=columns, ascii_only=ascii_only)
         out += [[(style, safe(text))] for style, text in drawn]
+    if "profile" in report.facts:
+        from doctor.render import profile
+
+        table = profile.rows(report, lang, every=every, columns=columns)
+        out += [[(style, safe(text))] for style, text in table]
     out += _inputs(report, lang, every, ascii_only)
     if report.diagnoses:
         out.append([("dim", tr(lang, "explain_hint", id=report.diagnoses[0].rule))])

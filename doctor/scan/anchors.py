@@ -90,16 +90,23 @@ SPECIALS = (
     Special(b"total allocated memory[", "memory"),
     Special(b"halMemAlloc failed", "memory"),
     Special(b"anon-rss:", "memory"),
-    # where the values of a training step may stand; these come last, see FIRST_STEP
-    Special(rb"(?i)loss['\"]?[ \t]{0,4}([:=]|is |[-+]?\d|[-+]?nan|[-+]?inf)", "step", True),
+    # a value of a training step that is odd whatever the one before was; alone it says nothing
+    Special(rb"([=:\[('\"] {0,12}|norm )[-+]?(nan|NaN|inf|Inf)(inity)?\b", "odd", True),
+    Special(rb"[=:] {0,12}(True|true)\b", "odd", True),
+    Special(rb"(nan|skipped) iterations: {0,12}[1-9]", "odd", True),
+    # where the values of a training step may stand; these come last, that of a loss at the very end
     Special(b"elapsed time per iteration", "step"),
     Special(b"] global_norm: ", "step"),
+    Special(rb"(?i)loss['\"]?[ \t]{0,4}([:=]|is |[-+]?\d|[-+]?nan|[-+]?inf)", "step", True),
 )
 
 STEPS = sum(special.name == "step" for special in SPECIALS)
 """How many of the last anchors look for training steps."""
 
-KEPT = sum(special.name in ("step", "memory") for special in SPECIALS)
+ODD = sum(special.name in ("step", "odd") for special in SPECIALS)
+"""How many of the last anchors look for training steps or for odd values."""
+
+KEPT = sum(special.name in ("step", "odd", "memory") for special in SPECIALS)
 """How many of the last anchors only say which lines hold numbers."""
 
 

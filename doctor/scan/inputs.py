@@ -26,7 +26,10 @@ from doctor.scan.lazy import lazy
 if TYPE_CHECKING:
     import zipfile
 
-__all__ = ["BrokenStream", "Limits", "Problem", "Source", "expand", "natural_key", "problem"]
+__all__ = [
+    "BrokenStream", "Limits", "Problem", "Source", "expand", "natural_key", "plain_files", "problem", "shown_name",
+    "what_is",
+]  # fmt: skip
 
 STDIN_NAME = "<stdin>"
 
@@ -192,6 +195,66 @@ def expand(inputs: Sequence[str], limits: Limits = _DEFAULT_LIMITS) -> Iterator[
                 return
 
 
+def plain_files(inputs: Sequence[str], most: int) -> Iterator[tuple[str, os.stat_result]]:
+    """(path, status) of the regular files that :func:`expand` would meet, each once, without opening any and in no
+    certain order: for a folder that is looked at again and again. Names that are not there give nothing."""
+    seen: set[tuple[int, int]] = set()
+    left = most
+
+    def is_new(status: os.stat_result) -> bool:
+        key = (status.st_dev, status.st_ino)
+        fresh = not status.st_ino or key not in seen
+        seen.add(key)
+        return fresh
+
+    ahead: list[tuple[str, bool]] = []
+    for given in inputs:
+        name = os.path.expanduser(given) if given.startswith("~") and not os.path.lexists(given) else given
+        if re.search(r"[*?\[]", name) and not os.path.lexists(name):
+            import glob
+
+            ahead += ((path, False) for path in glob.glob(name, recursive=True))
+        else:
+            ahead.append((name, False))
+    links: list[tuple[str, bool]] = []
+    while left > 0 and (ahead or links):
+        if not ahead:
+            ahead, links = links, []  # so that a file reached twice keeps its real name
+        path, in_cache = ahead.pop()
+        try:
+            status = os.stat(path)
+            if stat.S_ISREG(status.st_mode):
+                if is_new(status):
+                    left -= 1
+                    yield path, status
+                continue
+            if not stat.S_ISDIR(status.st_mode) or not is_new(status):
+                continue
+            in_cache = in_cache or os.path.basename(path).startswith(_CACHE_DIRS)
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    if entry.is_symlink():
+                        if not _passed_over(entry.name, in_cache) and os.path.realpath(entry.path) not in _SYSTEM_DIRS:
+                            links.append((entry.path, in_cache))
+                    elif entry.is_dir():
+                        if not _passed_over(entry.name, False) and os.path.abspath(entry.path) not in _SYSTEM_DIRS:
+                            ahead.append((entry.path, in_cache))
+                    elif not _passed_over(entry.name, in_cache) and entry.is_file():
+                        status = entry.stat()
+                        if is_new(status):
+                            left -= 1
+                            yield entry.path, status
+                            if left <= 0:
+                                return
+        except (OSError, ValueError):
+            continue  # gone or closed meanwhile; the report at the end says what could not be read
+
+
+def what_is(name: str, head: bytes) -> str:
+    """What the first bytes of a file say: "text", "binary", or the packing it is in (gz, tar, zip, utf-16-le …)."""
+    return _kind(head) or ("binary" if _is_binary(name, head) else "text")
+
+
 # --- what is it ------------------------------------------------------------------------------------------------------
 
 _ODD_BYTES = bytes([*range(1, 7), *range(14, 27), *range(28, 32), 127])  # control bytes that no log writer prints
@@ -226,15 +289,22 @@ _OWN_PIPE = lazy(r"^/(?:dev|proc/self)/fd/[0-9]+$")  # the shell's <(command)
 
 
 def _named_like_log(name: str) -> bool:
-    return bool(_LOG_NAME.search(name[-_NAME_END:]))
+    return name.endswith((".log", ".out", ".err", ".txt")) or bool(_LOG_NAME.search(name[-_NAME_END:]))
 
 
 def _named_like_binary(name: str) -> bool:
     return name[-_NAME_END:].rpartition(".")[2].lower() in _BINARY_NAMES
 
 
+def shown_name(path: str) -> str:
+    """The name under which :func:`expand` shows a file."""
+    return _shown(path.removeprefix("./"))
+
+
 def _shown(name: str) -> str:
     """Make ``name`` safe for a terminal; bytes of a file name that are not UTF-8 become U+FFFD."""
+    if name.isprintable():
+        return name
     return _UNSAFE.sub("", name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
 
 
@@ -982,7 +1052,7 @@ class _Run:
             return
         if path.startswith("~") and not os.path.lexists(path):
             path = os.path.expanduser(path)
-        if re.search(r"[*?\[]", path) and not os.path.lexists(path):
+        if any(mark in path for mark in "*?[") and not os.path.lexists(path):
             yield from self._glob(path)
             return
         status = os.stat(path)
@@ -1073,7 +1143,7 @@ class _Run:
             yield from self._file(path, status, explicit=False)
 
     def _file(self, path: str, status: os.stat_result, explicit: bool) -> Iterator[Source | Problem]:
-        name = _shown(path.removeprefix("./"))
+        name = shown_name(path)
         if not stat.S_ISREG(status.st_mode):
             yield Problem(name, "not_regular", "a fifo, socket or device, not a file")
             return

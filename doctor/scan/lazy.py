@@ -1,11 +1,13 @@
-"""Regular expressions that are compiled when first used.
+"""Regular expressions that are compiled when first used, and numpy, loaded when first needed.
 
 A start of the doctor knows some hundred patterns and uses a dozen; compiling them all costs more than reading a log.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from typing import Any
 
 
@@ -31,3 +33,19 @@ def lazy(pattern: str, flags: int = 0) -> re.Pattern[str]:
 def lazy_bytes(pattern: bytes, flags: int = 0) -> re.Pattern[bytes]:
     """A bytes pattern, compiled at its first use."""
     return Lazy(pattern, flags)  # type: ignore[return-value]
+
+
+def load_numpy() -> None:
+    """Import numpy without the threads of its linear algebra: nothing here multiplies large matrices, and their start
+    takes as much time as the rest of the import (measured: 100 ms of CPU against 50 on two cores, more on many)."""
+    if "numpy" in sys.modules:
+        return
+    name = "OPENBLAS_NUM_THREADS"
+    before = os.environ.get(name)
+    os.environ[name] = before or "1"
+    try:
+        import numpy  # noqa: F401
+    finally:
+        # what is started later shall have the user's own setting
+        if before is None:
+            del os.environ[name]

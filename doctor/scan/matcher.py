@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from doctor import cache
 from doctor.rulebase import RuleBase
-from doctor.scan.anchors import FOLDED, KEPT, LITERAL, REGEX, SPECIALS, STEPS
+from doctor.scan.anchors import FOLDED, KEPT, LITERAL, ODD, REGEX, SPECIALS, STEPS
 from doctor.scan.records import decode
 
 Hit = tuple[int, int]
@@ -26,7 +26,7 @@ Hit = tuple[int, int]
 class Anchors:
     """Patterns to look for, numbered by anchor id: those of the rules, those of the scanner itself, the prose.
 
-    ``targets[aid]`` are the rules and clauses it stands for, ``special[aid]`` names one of the scanner's own. The
+    ``targets(aid)`` are the rules and clauses it stands for, ``special[aid]`` names one of the scanner's own. The
     patterns themselves are only needed to build an engine.
     """
 
@@ -34,18 +34,26 @@ class Anchors:
         self._base = base
         count = len(base.anchor_targets)
         self.first_prose = count + len(SPECIALS)
+        self.loss = self.first_prose - 1
+        """its hits say that the value of a loss begins there"""
         self.first_step = self.first_prose - STEPS
         """hits from here on say that a training line is there"""
+        self.first_odd = self.first_prose - ODD
+        """hits from here to the steps say that a value is odd, if a training line is there"""
         self.first_kept = self.first_prose - KEPT
         """hits from here on say that a line holds numbers, and nothing of failures"""
-        self.targets: list[list[int]] = [*base.anchor_targets, *([] for _ in SPECIALS), *base.prose_targets]
+        self._targets: list[int | list[int]] = [*base.anchor_targets, *([] for _ in SPECIALS), *base.prose_targets]
         self.special: dict[int, str] = {count + n: special.name for n, special in enumerate(SPECIALS)}
         # the ids of the prose come behind those of the scanner's own anchors
         self.info = frozenset(n if n < count else n + len(SPECIALS) for n in base.anchor_info)
         self.key = base.key
 
     def __len__(self) -> int:
-        return len(self.targets)
+        return len(self._targets)
+
+    def targets(self, aid: int) -> list[int]:
+        found = self._targets[aid]
+        return [found] if isinstance(found, int) else found
 
     def rows(self) -> list[tuple[bytes, int]]:
         """(pattern, kind) of every anchor but the prose."""
@@ -56,8 +64,16 @@ class Anchors:
 class Stream(Protocol):
     """One pass over one source."""
 
+    losses: list[int]
+    """Ends of the hits of ``Anchors.loss``, which are by far the most in a log of a training: they are added here, in
+    order, and are not among the others. Whoever reads them takes them out."""
+
     def scan(self, chunk: bytes) -> list[Hit]:
         """Hits whose end lies in what was given so far, in order of end; offsets count from the stream's start."""
+        ...
+
+    def drain(self) -> list[Hit]:
+        """Hits in the whole lines given so far that ``scan`` has not told yet; the stream goes on."""
         ...
 
     def close(self) -> list[Hit]:
@@ -114,20 +130,26 @@ class HyperscanEngine:
             except Exception:  # noqa: S110 - without a cache the next start is slower, nothing else
                 pass
 
+        self._loss = anchors.loss
+
     def stream(self) -> Stream:
-        return _HyperscanStream(self._hs, self._db)
+        return _HyperscanStream(self._hs, self._db, self._loss)
 
 
 _closing = _thread.allocate_lock()
 
 
 class _HyperscanStream:
-    def __init__(self, hs: Any, db: Any) -> None:
+    def __init__(self, hs: Any, db: Any, loss: int) -> None:
         self._hits: list[Hit] = []
-        add = self._hits.append
+        self.losses: list[int] = []
+        add, add_loss = self._hits.append, self.losses.append
 
         def on_match(aid: int, start: int, end: int, flags: int, context: Any) -> None:
-            add((end, aid))
+            if aid == loss:
+                add_loss(end)
+            else:
+                add((end, aid))
 
         # kept as an attribute: the binding does not hold the callback, a collected one is a use after free
         self._on_match: Callable[..., None] = on_match
@@ -142,6 +164,9 @@ class _HyperscanStream:
         found = self._hits[:]
         self._hits.clear()
         return found
+
+    def drain(self) -> list[Hit]:
+        return []  # what ends in the data is told at once
 
     def close(self) -> list[Hit]:
         if self._open:
@@ -160,8 +185,9 @@ class _LineChunks:
 
     LIMIT = 1 << 20
 
-    def __init__(self, size: int, find: Callable[[bytes, int], list[Hit]]) -> None:
-        self._size, self._find = size, find
+    def __init__(self, size: int, find: Callable[[bytes, int], list[Hit]], loss: int) -> None:
+        self._size, self._hits_of, self._loss = size, find, loss
+        self.losses: list[int] = []
         self._kept = b""
         self._base = 0
 
@@ -182,6 +208,18 @@ class _LineChunks:
             start = len(data)
         self._kept = data[start:]
         self._base += start
+        return hits
+
+    def _find(self, data: bytes, base: int) -> list[Hit]:
+        hits = self._hits_of(data, base)
+        self.losses += [end for end, aid in hits if aid == self._loss]
+        return [hit for hit in hits if hit[1] != self._loss]
+
+    def drain(self) -> list[Hit]:
+        end = self._kept.rfind(b"\n") + 1
+        hits = self._find(self._kept[:end], self._base) if end else []
+        self._kept = self._kept[end:]
+        self._base += end
         return hits
 
     def close(self) -> list[Hit]:
@@ -209,6 +247,7 @@ class Re2Engine:
         options.encoding = re2.Options.Encoding.LATIN1
         options.log_errors = False
         options.max_mem = 512 << 20
+        self._loss = anchors.loss
         self._set = re2.Set.SearchSet(options)
         self._find: list[Any] = []
         for pattern, kind in anchors.rows():
@@ -220,7 +259,7 @@ class Re2Engine:
         self._set.Compile()
 
     def stream(self) -> Stream:
-        return _LineChunks(1 << 16, self._chunk)
+        return _LineChunks(1 << 16, self._chunk, self._loss)
 
     def _chunk(self, data: bytes, base: int) -> list[Hit]:
         hits: list[Hit] = []
@@ -240,6 +279,7 @@ class PythonEngine:
     name = "python"
 
     def __init__(self, anchors: Anchors) -> None:
+        self._loss = anchors.loss
         self._rows: list[tuple[bytes | None, bool, Any]] = []
         for pattern, kind in anchors.rows():
             if kind == LITERAL:
@@ -250,7 +290,7 @@ class PythonEngine:
                 self._rows.append((None, False, re.compile(pattern, re.MULTILINE)))
 
     def stream(self) -> Stream:
-        return _LineChunks(1 << 16, self._chunk)
+        return _LineChunks(1 << 16, self._chunk, self._loss)
 
     def _chunk(self, data: bytes, base: int) -> list[Hit]:
         hits: list[Hit] = []

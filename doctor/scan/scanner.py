@@ -7,16 +7,18 @@ the chunk behind it has been read, so that a block can reach over a chunk's end.
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 from doctor.rulebase import Clause, LogSpec, RuleBase
 from doctor.scan import records
 from doctor.scan.anchors import CLAUSE_BITS
 from doctor.scan.calc import holds
 from doctor.scan.lazy import lazy, lazy_bytes
-from doctor.scan.matcher import Anchors, Engine, Hit, Prose, engine_for
+from doctor.scan.matcher import Anchors, Engine, Hit, Prose, Stream, engine_for
 from doctor.scan.memory import LINES as MEMORY_LINES
 from doctor.scan.series import ROWS, Collector, Track
+from doctor.scan.told import REACH as TOLD_REACH
+from doctor.scan.told import Told, told
 from doctor.scan.window import Window, newlines
 
 CHUNK = 256 << 10
@@ -29,10 +31,14 @@ JUDGE_AT_MOST = 2000
 """Occurrences of a rule judged in a source; behind that they are only the same thing again."""
 READ_UNITS = 300
 """Records or neighbourhoods read for a rule in a source."""
+LIVE = 64 << 10
+"""Bytes behind the end of a growing source that are not judged for good: more than a block and its neighbours."""
 BLOCK_LINES = 200
 BLOCK_BYTES = 24 << 10
 HEAD_BYTES = 400
 CONTEXT = 2
+NEAR_LINES, NEAR_BYTES = 80, 12 << 10
+"""Lines and bytes around a line in which a time is looked for."""
 TEXT_MAX = 600
 ERRORS_KEPT = 60
 MEMO = 4096
@@ -55,6 +61,8 @@ class Occurrence(NamedTuple):
     steps: int
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    about: float | None = None
+    """the time of a neighbouring record, for a line without one of its own: a traceback has none"""
 
 
 class Scanned(NamedTuple):
@@ -82,6 +90,8 @@ class Scanned(NamedTuple):
     """the values of the training lines"""
     memory: tuple[tuple[int, str], ...] = ()
     """(number, text) of lines with numbers of memory"""
+    told: Told = Told()
+    """what it says of the run and of its place in it"""
 
 
 ENOUGH_STEPS = 4
@@ -150,6 +160,8 @@ class Matcher:
         self._prose: Prose | None = None
         self.rows = ROWS
         """rows kept of a track; a run of many files shares them out"""
+        self.numbered = False
+        """whether the training lines of large files are numbered at once, for a result that is read without them"""
 
     def prose(self, data: bytes) -> list[Hit]:
         """Hits of the expressions that are only looked for in small inputs."""
@@ -172,6 +184,13 @@ _CODE = lazy(
 _RANK_ID = lazy(r"(?:Global rank id|This node \d+ rank id|\brank id): ?(\d{1,6})")
 
 
+def plain(data: bytes) -> tuple[bytes, bytes]:
+    """(the data without colour codes, the beginning of one that is cut off at its end)."""
+    data = _ESC.sub(b"", data)
+    cut = _ESC_CUT.search(data, max(0, len(data) - 64))
+    return (data[: cut.start()], data[cut.start() :]) if cut else (data, b"")
+
+
 def plain_chunks(stream: BinaryIO, size: int = CHUNK) -> Iterator[bytes]:
     """Chunks of a stream without colour codes (they would hide a literal); an empty chunk never comes."""
     kept = b""
@@ -180,10 +199,7 @@ def plain_chunks(stream: BinaryIO, size: int = CHUNK) -> Iterator[bytes]:
         if not data:
             break
         if kept or b"\x1b" in data:
-            data = _ESC.sub(b"", kept + data)
-            cut = _ESC_CUT.search(data, max(0, len(data) - 64))
-            kept = data[cut.start() :] if cut else b""
-            data = data[: cut.start()] if cut else data
+            data, kept = plain(kept + data)
             if not data:
                 continue
         yield data
@@ -268,6 +284,22 @@ def _message_key(raw: bytes) -> bytes:
     return raw[: at + 2] + raw[end:] if end > 0 else raw
 
 
+class _Ended:
+    """The stream of a snapshot: there is nothing more in it."""
+
+    def close(self) -> list[Hit]:
+        return []
+
+
+class _Told(NamedTuple):
+    """The collector of a snapshot: its lines have been read."""
+
+    tracks: tuple[Track, ...]
+
+    def finish(self, name: str) -> tuple[Track, ...]:
+        return self.tracks
+
+
 class Scanner:
     """Scans one source; ``feed`` it chunks, then ``finish``."""
 
@@ -277,11 +309,13 @@ class Scanner:
         self.name = name
         self._stream = matcher.engine.stream()
         self._collector = Collector(name, exact=exact, limit=matcher.rows)
-        self._first_step, self._first_kept = matcher.anchors.first_step, matcher.anchors.first_kept
+        anchors = matcher.anchors
+        self._first_step, self._first_odd, self._first_kept = anchors.first_step, anchors.first_odd, anchors.first_kept
         self._memory_hits: list[int] = []
         self._memory: list[tuple[int, str]] = []
         self._memory_at = -1  # the line last taken for its numbers of memory
-        self._step_hits: list[int] = []  # offsets behind hits of training lines
+        # offsets behind hits of training lines: of losses, of other values, and of values that are odd
+        self._step_hits: tuple[list[int], list[int], list[int]] = (self._stream.losses, [], [])
         self._parts: list[tuple[bytes, int, int]] = []  # chunks whose training lines are still to be read
         self._window = Window()
         self._waiting: list[tuple[int, int]] = []  # hits not judged yet
@@ -363,34 +397,40 @@ class Scanner:
             self._waiting += hits
         # what lies a chunk behind has its following lines at hand
         limit = self._seen - CHUNK
-        self._collect(limit)
         if self._waiting and self._waiting[0][0] <= limit:
             self._judge(limit)
         elif self._steps < self._steps_wanted:
             self._count_steps(limit)
+        self._collect(limit)
 
     def _collect(self, limit: int) -> None:
-        """Read the training lines of the chunks that end at or before ``limit``: an engine may report late."""
+        """Read the lines with numbers up to ``limit``: an engine may report late."""
+        self._collect_rows(limit)
+        if self._memory_hits and self._memory_hits[0] <= limit:
+            for end in _split(self._memory_hits, limit):
+                self._take_memory(end)
+
+    def _collect_rows(self, limit: int) -> None:
+        """Read the training lines of the chunks that end at or before ``limit``."""
         while self._parts and self._parts[0][1] + len(self._parts[0][0]) <= limit:
             chunk, base, lines = self._parts.pop(0)
-            count = bisect_right(self._step_hits, base + len(chunk))
-            self._collector.take(chunk, base, self._step_hits[:count], lines)
-            del self._step_hits[:count]
-        if self._memory_hits and self._memory_hits[0] <= limit:
-            count = bisect_right(self._memory_hits, limit)
-            for end in self._memory_hits[:count]:
-                self._take_memory(end)
-            del self._memory_hits[:count]
+            losses, others, odd = (_split(hits, base + len(chunk)) for hits in self._step_hits)
+            self._collector.take(chunk, base, losses, lines, others, odd)
 
     def _sorted_out(self, hits: list[Hit]) -> list[Hit]:
         """The hits that speak of failures; those of lines with numbers are put aside."""
-        kept = [hit for hit in hits if hit[1] >= self._first_kept]
-        if not kept:
-            return hits
-        first = self._first_step
-        self._step_hits += [end for end, aid in kept if aid >= first]
-        self._memory_hits += [end for end, aid in kept if aid < first]
-        return [hit for hit in hits if hit[1] < self._first_kept]
+        first = self._first_kept
+        rest = [hit for hit in hits if hit[1] < first]
+        if len(rest) < len(hits):
+            _, others, odd = self._step_hits
+            for end, aid in hits:
+                if aid >= self._first_step:
+                    others.append(end)
+                elif aid >= self._first_odd:
+                    odd.append(end)
+                elif aid >= first:
+                    self._memory_hits.append(end)
+        return rest
 
     def _take_memory(self, end: int) -> None:
         """Keep a line with numbers of memory."""
@@ -404,15 +444,55 @@ class Scanner:
         if len(self._memory) > MEMORY_LINES:
             del self._memory[200:-200:2]
 
+    # ------------------------------------------------------------- while it grows
+
+    def advance(self) -> tuple[Track, ...]:
+        """The training lines so far, of a source that goes on growing; they share their columns with the scanner, so
+        use them before the next ``feed``. What lies ``LIVE`` behind is judged for good, and little stays in memory."""
+        self._flush()
+        hits = self._stream.drain()
+        if hits:
+            self._waiting += self._sorted_out(hits)
+        self._collect_rows(self._seen)
+        limit = self._seen - LIVE
+        self._collect(limit)
+        if self._waiting and self._waiting[0][0] <= limit:
+            self._judge(limit)
+        else:
+            self._count_steps(limit)
+        self._window.drop(CHUNK)
+        return self._collector.so_far(self.name, texts=False)
+
+    @property
+    def stirred(self) -> int:
+        """Grows whenever a line may tell of a failure."""
+        return len(self._waiting) + sum(self._counts.values()) + self._error_count
+
+    def snapshot(self) -> Scanned:
+        """What the source holds so far, as if it ended here with its last whole line; the scanner goes on afterwards.
+        Its tracks share their columns with the scanner."""
+        from copy import copy
+
+        self.advance()
+        tracks = self._collector.so_far(self.name)
+        twin = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, (list, dict, set)):
+                setattr(twin, name, value.copy())
+        twin._first = {rule: kept.copy() for rule, kept in self._first.items()}
+        twin._step_hits = (self._step_hits[0].copy(), self._step_hits[1].copy(), self._step_hits[2].copy())
+        twin._stream, twin._collector = cast("Stream", _Ended()), cast("Collector", _Told(tracks))
+        return twin.finish()
+
     def finish(self, problem: tuple[str, str] | None = None, cancelled: bool = False) -> Scanned:
         """The end of the source (or of the patience): judge what waits and give the result."""
         self._flush()
         self._waiting += self._sorted_out(self._stream.close())
-        self._collect(self._seen)
         if self._prose_hits:
             self._waiting = sorted(self._waiting + self._prose_hits)
         self._judge(self._seen + 1, final=True)
         self._count_steps(self._seen)
+        self._collect(self._seen)
         self._find_last_step()
         occurrences: list[Occurrence] = []
         for rule, first in self._first.items():
@@ -459,7 +539,14 @@ class Scanner:
             cancelled,
             self._collector.finish(self.name),
             tuple(self._memory),
+            self._told(),
         )
+
+    def _told(self) -> Told:
+        """What the beginning and the end say of the run."""
+        whole = self._seen <= len(self._head)
+        end = self._head if whole else self._window.slice(max(self._window.base, self._seen - TOLD_REACH), self._seen)
+        return told(self._head, end, whole=whole)
 
     # ---------------------------------------------------------------- judging
 
@@ -553,11 +640,11 @@ class Scanner:
         at = max(self._steps_at, window.base)
         if at > self._steps_until:
             self._steps_wanted = self._steps
-        while self._steps < self._steps_wanted and at < upto:
-            found = window.find(b"oss", at, upto)
-            if found < 0:
+        while self._steps < self._steps_wanted:
+            found = self._step_behind(at)
+            if not at < found <= upto:
                 break
-            start, stop = window.line_start(found), window.line_end(found)
+            start, stop = window.line_start(found - 1), window.line_end(found - 1)
             if stop > upto and stop - start < CHUNK:
                 # the rest of the line is still to come
                 self._steps_at = start
@@ -566,6 +653,11 @@ class Scanner:
                 self._steps += 1
             at = stop
         self._steps_at = max(self._steps_at, upto)
+
+    def _step_behind(self, at: int) -> int:
+        """The first hit of a training line behind an offset, 0 if none is known yet."""
+        ends = [hits[n] for hits in self._step_hits[:2] if (n := bisect_right(hits, at)) < len(hits)]
+        return min(ends, default=0)
 
     def _find_last_step(self) -> None:
         """Line and time of the last training step, if it stands near the end of the source."""
@@ -642,7 +734,7 @@ class Scanner:
         wanted: dict[int, list[int]] = {}
         specials: set[str] = set()
         for aid in anchors:
-            for target in matcher.anchors.targets[aid]:
+            for target in matcher.anchors.targets(aid):
                 wanted.setdefault(target >> CLAUSE_BITS, []).append(target & CLAUSE_MASK)
             name = matcher.anchors.special.get(aid, "")
             if name:
@@ -777,7 +869,25 @@ class Scanner:
         if head and head.pid is not None:
             self._pids[head.pid] = None
         steps = self._steps_before(line.start)
-        return _occurrence(rule, self._line_of(line.start), steps, line, args, tuple(before), tuple(behind))
+        made = _occurrence(rule, self._line_of(line.start), steps, line, args, tuple(before), tuple(behind))
+        if made.seconds is None and after >= 0:
+            return made._replace(about=self._time_near(line))
+        return made
+
+    def _time_near(self, line: _Line) -> float | None:
+        """The time of the record that follows a line, else of the one before it: what ends a process is printed when
+        it ends, which may be long after the record before it."""
+        window = self._window
+        at = line.stop + 1
+        for raw in window.slice(at, min(window.end, at + NEAR_BYTES)).split(b"\n")[:NEAR_LINES]:
+            seconds = _seconds_in(records.read_line(raw).text)
+            if seconds is not None:
+                return seconds
+        for n, (_, text) in enumerate(self._lines_back(line.start)):
+            seconds = _seconds_in(text)
+            if seconds is not None or n >= NEAR_LINES:
+                return seconds
+        return None
 
     def _keep(self, rule: str, line: _Line, args: dict[str, str], after: int) -> None:
         self._counts[rule] = self._counts.get(rule, 0) + 1
@@ -936,6 +1046,20 @@ class Scanner:
             at = line_end + 1
         unit = self._blocks[whole] = _Unit("\n".join(texts), near, tuple(spans) or ((0, start, stop),))
         return unit
+
+
+def _split(hits: list[int], limit: int) -> list[int]:
+    """The hits up to an offset, which are taken out of the list."""
+    count = bisect_right(hits, limit)
+    found = hits[:count]
+    del hits[:count]
+    return found
+
+
+def _seconds_in(text: str) -> float | None:
+    """The time that a record's head or a CANN header gives."""
+    head = records.head_of(text)
+    return head.seconds if head is not None and head.seconds is not None else records.cann_seconds(text)
 
 
 def _far(text: str, head: records.Head | None, seconds: int) -> bool:

@@ -8,12 +8,22 @@ say "look here" come from the scan of the source, so that lines without values c
 Rows are bounded: a track that grows too long keeps every second row, and all rows that stick out.
 """
 
+import math
 import re
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from operator import sub
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from doctor.scan.lazy import lazy_bytes
+from doctor.scan.lazy import lazy_bytes, load_numpy
+
+if TYPE_CHECKING:
+    Floats = array[float]
+    Ints = array[int]
+else:
+    # evaluated at every start; as texts they would be compiled then
+    Floats = Ints = array
 
 COLUMNS = ("step", "epoch", "loss", "lr", "grad_norm", "loss_scale", "overflow", "skipped", "nan_steps",
            "step_time", "throughput", "data_time")  # fmt: skip
@@ -35,8 +45,12 @@ LOOKED_UP = 20_000
 LINE = 4096
 BATCH = 2048
 DENSE = 1 << 14
-"""Rows of a track that are all read; then one of 4 lines, of three times as many one of 16, and besides every line in
-which the loss is 10 % off the one before or that holds nan, inf or True."""
+"""Lines of a track that are all read, or half of the rows that it may keep if that is less; then one of 4 lines, from
+three times as many on one of 16, and besides every line that tells something new: see ``_Rows.leaps``."""
+PART = 64
+"""Lines whose losses say what is usual for the next ones."""
+MARK = 1 << 16
+"""Bytes between two places whose line number is remembered, at least."""
 TEXTS = 1 << 20
 """Bytes of lines kept word for word."""
 
@@ -54,9 +68,9 @@ class Track(NamedTuple):
     """train · eval"""
     made: str
     """how the lines were understood: named (every column by its name) · inferred"""
-    columns: dict[str, "array[float]"]
-    lines: "array[int]"
-    marks: "array[int]"
+    columns: dict[str, Floats]
+    lines: Ints
+    marks: Ints
     units: dict[str, str]
     total: int
     """steps that the run shall have as the lines say, 0 if they do not"""
@@ -65,6 +79,8 @@ class Track(NamedTuple):
     """lines that look like training lines and could not be understood"""
     texts: dict[int, str] = {}  # noqa: RUF012 - never changed
     """rows whose line is at hand"""
+    number: int = 0
+    """training lines met, read or not"""
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -139,7 +155,7 @@ class _Value(NamedTuple):
 class _Layout(NamedTuple):
     """Lines of one make: the expression with one group a value, and what the values are."""
 
-    find: Callable[[bytes, int, int], "re.Match[bytes] | None"]
+    find: Callable[[bytes, int, int], re.Match[bytes] | None]
     columns: tuple[str, ...]
     factors: tuple[float, ...]
     kind: str
@@ -327,19 +343,76 @@ class _Rows:
         self.every = 1
         self.inferred = False
         self.bad = 0
-        self.number = 0  # rows in all, kept or not
+        self.number = 0  # lines in all, read or not
         self.layout: _Layout | None = None
         """the layout of the lines at hand, whose values are ``raw`` and whose places are ``where``"""
         self.raw: list[tuple[bytes, ...]] = []
         self.where: list[int] = []
         self.texts: dict[int, bytes] = {}
-        self.loss = 0.0  # the newest one, once lines are left out
-        self.turn = 0
+        self._dense = min(DENSE, limit // 2)
+        self.sifted = 0  # lines seen since not all are read
+        self._band = (1.0, -1.0)  # usual losses
+        self._part: list[float] = []  # those that will say what is usual
+        self._frame = (0, 0, b"")  # where the text of a loss stands, see losses()
 
     @property
     def stride(self) -> int:
         """One of so many lines is read whatever it holds."""
-        return 1 if self.number < DENSE else 4 if self.number < 3 * DENSE else 16
+        return 1 if self.number < self._dense else 4 if self.number < 3 * self._dense else 16
+
+    def losses(self, chunk: bytes, base: int, ends: Sequence[int]) -> list[float]:
+        """The values behind the hits of losses; inf for what is no plain number."""
+        skip, width, closing = self._frame
+        found: list[Any]
+        values: list[float] = []
+        if width:
+            # most programs print a loss with so many digits: then its end is known, and needs only to be checked
+            left = base + 1 - skip
+            right = left - width
+            found = [chunk[end - left : end - right] for end in ends]
+            joined = b"".join(found)
+            if len(joined) == width * len(ends) and joined[width - 1 :: width] == closing * len(ends):
+                values = _floats(found if closing.isspace() else joined[:-1].split(closing))
+        if len(values) != len(ends):
+            joined = b"\0".join([chunk[end - base - 1 : end - base + 31] for end in ends]) + b"\0"
+            found = _LOSSES.findall(joined)
+            values = _floats(found) if len(found) == len(ends) else []
+            if not values:
+                behind = [_LOSS_BEHIND.match(chunk, end - base - 1) for end in ends]
+                values = [_floats([one[1]])[0] if one and _floats([one[1]]) else math.inf for one in behind]
+            self._frame = _frame(chunk[ends[-1] - base - 1 :][:40])
+        if not math.isfinite(sum(values)):
+            values = [value if math.isfinite(value) else math.inf for value in values]
+        return values
+
+    def leaps(self, values: Sequence[float]) -> list[int]:
+        """Which of the next losses are not usual: 10 % off the level of the 64 lines before, or where their noise is
+        wider than that, six times the usual change from one to the next."""
+        out: list[int] = []
+        at = 0
+        while at < len(values):
+            part = values[at : at + PART - len(self._part)]
+            low, high = self._band
+            if not (low <= min(part) and max(part) <= high):
+                out += [at + n for n, value in enumerate(part) if not low <= value <= high]
+            at += len(part)
+            self._part += part
+            if len(self._part) == PART:
+                self._settle()
+        return out
+
+    def _settle(self) -> None:
+        """What is usual after the newest lines."""
+        part = [value for value in self._part if value < math.inf]
+        self._part = []
+        if len(part) < PART // 4:
+            return
+        level = sorted(part[::2])[len(part) // 4]
+        off = 0.1 * abs(level)
+        if max(part) - level > off or level - min(part) > off:
+            changes = sorted(map(abs, map(sub, part[1:], part)))
+            off = max(off, 6 * changes[len(changes) // 2])
+        self._band = (level - off, level + off)
 
     def add(self, layout: _Layout, values: tuple[bytes, ...], where: int) -> None:
         """Take the values of one line."""
@@ -405,6 +478,7 @@ class _Rows:
 
     def thin(self) -> None:
         """Keep every second row, and those that stick out of their neighbourhood."""
+        load_numpy()
         import numpy as np
 
         self.level()
@@ -455,7 +529,7 @@ def _loud(values: Any, most: int) -> Any:
 _STEADY = frozenset(("epoch", "loss_scale", "overflow", "skipped", "nan_steps"))
 
 
-def _numbers(column: str, texts: Sequence[bytes], factor: float) -> "array[float]":
+def _numbers(column: str, texts: Sequence[bytes], factor: float) -> Floats:
     if column in _STEADY:
         # the same text nearly always: each is read once
         known = {t: _TRUTH[t.lower()] if t.lower() in _TRUTH else float(t) for t in set(texts)}
@@ -468,27 +542,30 @@ def _numbers(column: str, texts: Sequence[bytes], factor: float) -> "array[float
 
 
 _LOSS_BEHIND = lazy_bytes(rb"[:= ]? *\[?([-+\d.eE]+)")
+_LOSSES = lazy_bytes(rb"(?:[:= ]? *\[?([-+\d.eE]+)(?=[^-+\d.eE\0]))?[^\0]*\0")
+"""The same for many pieces, each with a zero byte behind it; nothing for a number that reaches the end of its piece."""
 
 
-def _usual(chunk: bytes, at: int, stop: int, before: float) -> bool:
-    """Whether a line tells nothing new: the loss behind the hit that ends at ``at`` is about the one before, and no
-    value behind it is odd."""
-    found = _LOSS_BEHIND.match(chunk, at)
+def _floats(texts: Sequence[bytes]) -> list[float]:
+    """Numbers of texts, none if one of them is no number."""
+    try:
+        return list(map(float, texts))
+    except ValueError:
+        return []
+
+
+def _frame(text: bytes) -> tuple[int, int, bytes]:
+    """(bytes between a hit's last one and the text of the loss, length of that text with what closes it, what closes
+    it) as one line has them; a length of 0 if they cannot be told. Blanks before the number belong to the text: a
+    longer number would take their place."""
+    found = _LOSS_BEHIND.match(text)
     if found is None:
-        return False
-    try:
-        same = 0.9 * before < float(found[1]) < 1.1 * before
-    except ValueError:
-        return False
-    find = chunk.find
-    return same and find(b"nan", at, stop) < 0 and find(b"inf", at, stop) < 0 and find(b"True", at, stop) < 0
-
-
-def _loss(text: bytes) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0
+        return 0, 0, b""
+    skip = 0 if text[:1].isdigit() else 1
+    if b"[" in text[: found.start(1)]:
+        skip = found.start(1)
+    closing = text[found.end(1) : found.end(1) + 1]
+    return (skip, found.end(1) + 1 - skip, closing) if closing and closing not in b"-+.eE0123456789" else (0, 0, b"")
 
 
 class Collector:
@@ -512,9 +589,14 @@ class Collector:
         self._marks: array[int] = array("q")
         self._texts = 0
         self._rows_now: _Rows | None = None  # the track and layout of the line before
+        self._long: _Rows | None = None  # the newest track of which not every line is read
 
-    def take(self, chunk: bytes, base: int, hits: Sequence[int], before: int) -> None:
-        """The next chunk: its offset, the offsets just behind its hits, and the newlines before it."""
+    def take(
+        self, chunk: bytes, base: int, hits: Sequence[int], before: int, others: Sequence[int] = (),
+        odd: Sequence[int] = (),
+    ) -> None:  # fmt: skip
+        """The next chunk: its offset, the offsets just behind its hits of losses, the newlines before it, the offsets
+        of hits of other values of a training line, and of values that are odd (nan, inf, True) on whatever line."""
         done = 0  # offset in the chunk behind the last line looked at
         if self._wanted:
             stop = chunk.find(b"\n")
@@ -524,8 +606,13 @@ class Collector:
             done = stop = stop if stop >= 0 else len(chunk)
             self._line(self._carry + chunk[: min(stop, LINE)], self._carried_at)
             self._wanted = False
+        returns = bool(hits or others) and b"\r" in chunk
+        if self._long is not None and hits and not self._ranked and not returns:
+            hits = self._sifted(self._long, chunk, base, hits, others, odd)
+        elif others:
+            hits = sorted([*hits, *others])
         if hits:
-            self._hits(chunk, base, hits, before, done)
+            self._hits(chunk, base, hits, before, done, returns=returns)
             if self._wanted:
                 return
         last = chunk.rfind(b"\n")
@@ -537,17 +624,49 @@ class Collector:
                 self._carried = base
             self._carry += chunk[:LINE]
 
-    def _hits(self, chunk: bytes, base: int, hits: Sequence[int], before: int, done: int) -> None:
+    def _sifted(
+        self, rows: _Rows, chunk: bytes, base: int, losses: Sequence[int], others: Sequence[int], odd: Sequence[int]
+    ) -> list[int]:
+        """The hits whose lines are read, of a chunk of a long log: one of so many, and those that tell something new.
+        Of the other lines only the loss is looked at, of all lines at once."""
+        find, rfind, count = chunk.find, chunk.rfind, len(losses)
+        stride = rows.stride
+        rows.every = max(rows.every, stride)
+        chosen = set(range(-rows.sifted % stride, count, stride))
+        rows.sifted += count
+        chosen.update(rows.leaps(rows.losses(chunk, base, losses)))
+        # lines that reach over the borders of the chunk are put together elsewhere
+        if rfind(b"\n", 0, losses[0] - base) < 0:
+            chosen.add(0)
+        if find(b"\n", losses[-1] - base - 1) < 0:
+            chosen.add(count - 1)
+        for end in odd:
+            start, stop = rfind(b"\n", 0, end - base - 1) + 1, find(b"\n", end - base - 1)
+            n = bisect_right(losses, base + start)
+            if n < count and (stop < 0 or losses[n] <= base + stop):
+                chosen.add(n)
+        rows.number += count - len(chosen)
+        kept = [losses[n] for n in chosen]
+        for end in others:
+            n = bisect_right(losses, end)
+            same = n < count and find(b"\n", end - base, losses[n] - base) < 0
+            if not same and (n == 0 or find(b"\n", losses[n - 1] - base, end - base) >= 0):
+                kept.append(end)
+        kept.sort()
+        return kept
+
+    def _hits(
+        self, chunk: bytes, base: int, hits: Sequence[int], before: int, done: int, *, returns: bool
+    ) -> None:  # fmt: skip
         """The training lines of a chunk. The loop runs once a line of the log, so what is rare is done elsewhere."""
         find, rfind, count = chunk.find, chunk.rfind, chunk.count
-        plain = b"\r" not in chunk and not self._ranked
+        plain = not returns and not self._ranked
         exact = self.exact
         counted, lines = 0, before
-        if not exact:
+        if not exact and (not self._marks or base - self._marks[-2] >= MARK):
             self._marks.extend((base, before))
         layout: _Layout | None = None
         rows = self._rows_now
-        stride = rows.stride if rows is not None else 1
         for end in hits:
             at = end - base - 1
             if at < done:
@@ -574,22 +693,11 @@ class Collector:
                     layout = rows.layout
                     assert layout is not None
                     search, raw, places = layout.find, rows.raw, rows.where
-                    stride = rows.stride if "loss" in layout.columns else 1
-                    column = layout.columns.index("loss") if stride > 1 else 0
-                if stride > 1:
-                    rows.turn += 1
-                    if rows.turn % stride and _usual(chunk, at, stop, rows.loss):
-                        done = stop
-                        continue
                 found = search(chunk, start, stop)
                 if found is not None:
                     raw.append(found.groups())
                     places.append(where)
                     done = stop
-                    if stride > 1:
-                        if not rows.turn % stride or not rows.loss:
-                            rows.loss = _loss(found[column + 1])
-                        rows.every = max(rows.every, stride)
                     continue
             if not plain:
                 cr = rfind(b"\r", start, at) + 1
@@ -602,8 +710,12 @@ class Collector:
                     continue
             self._match(chunk, start, stop, where)
             rows, layout, done = self._rows_now, None, stop
-        if rows is not None and len(rows.raw) >= BATCH:
-            rows.flush()
+            plain = plain and not self._ranked
+        if rows is not None:
+            if len(rows.raw) >= BATCH:
+                rows.flush()
+            if rows.stride > 1 and rows.layout is not None and "loss" in rows.layout.columns:
+                self._long = rows
 
     def _odd(self, chunk: bytes, start: int, stop: int, at: int, where: int, base: int, before: int) -> bool:
         """A line that reaches over the chunk's beginning or end, or that is very long. False: wait for its end."""
@@ -686,20 +798,25 @@ class Collector:
         if self._wanted:
             self._line(self._carry, self._carried_at)
             self._wanted = False
+        return self.so_far(name)
+
+    def so_far(self, name: str, *, texts: bool = True) -> tuple[Track, ...]:
+        """The tracks up to the last whole line, with or without its texts. They share their columns with the collector:
+        use them before the next chunk is taken."""
         out = []
         for rows in self.tracks.values():
             rows.flush()
             rows.level()
             if not rows.lines:
                 continue
-            texts = (
+            words = (
                 {n: rows.texts[w].decode("utf-8", "replace") for n, w in enumerate(rows.lines) if w in rows.texts}
-                if rows.texts
+                if texts and rows.texts
                 else {}
             )
             out.append(
                 Track(name, rows.rank, rows.kind, "inferred" if rows.inferred else "named", rows.columns, rows.lines,
-                      self._marks, rows.units, rows.total, rows.every, self._unread + rows.bad, texts)
+                      self._marks, rows.units, rows.total, rows.every, self._unread + rows.bad, words, rows.number)
             )  # fmt: skip
         return tuple(out)
 

@@ -1,5 +1,8 @@
 """The bytes of a source at hand: the newest chunks, addressed by offset."""
 
+JOINED = 16 << 10
+"""Pieces up to this size are joined: a log that is followed grows by a line or two at a time."""
+
 
 class Window:
     """The bytes of the chunks at hand, addressed by offset in the source."""
@@ -12,7 +15,14 @@ class Window:
 
     def push(self, chunk: bytes, keep: int) -> None:
         """Take the next bytes; at least ``keep`` of the newest stay at hand."""
-        self.parts.append(chunk)
+        if self.parts and len(self.parts[-1]) + len(chunk) <= JOINED:
+            self.parts[-1] += chunk
+        else:
+            self.parts.append(chunk)
+        self.drop(keep)
+
+    def drop(self, keep: int) -> None:
+        """Let go of the oldest bytes; at least ``keep`` of the newest stay at hand."""
         held = sum(map(len, self.parts))
         while held - len(self.parts[0]) >= keep:
             held -= len(self.parts[0])

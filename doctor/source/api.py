@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import os
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -164,8 +165,8 @@ def replacement(trouble: Trouble, known: Known) -> dict[str, str]:
         if row is not None:
             return row
         words = [w.rstrip("=") for w in trouble.more.split(",") if w not in ("*", "/")]
-        near = difflib.get_close_matches(trouble.what, words, 1, 0.75)
-        text = (near[0] + "=; " if near else "") + f"({trouble.more.replace(',', ', ')})"
+        other = other_keyword(trouble.name, trouble.what, words)[0]
+        text = (other + "=; " if other else "") + f"({trouble.more.replace(',', ', ')})"
         return {"zh": text, "en": text}
     if trouble.kind in ("context", "context_gone"):
         row = renames().get(f"mindspore.set_context({trouble.what}=)")
@@ -178,6 +179,28 @@ def replacement(trouble: Trouble, known: Known) -> dict[str, str]:
     if trouble.kind == "absent" and known.tables[trouble.package]:
         return _near(trouble, known.tables[trouble.package][0])
     return {}
+
+
+SYNONYMS: tuple[tuple[str, ...], ...] = (
+    ("axis", "dim"), ("epsilon", "eps"), ("keep_dims", "keepdims", "keepdim"), ("has_bias", "bias"),
+    ("learning_rate", "lr"),
+)  # fmt: skip
+"""Keywords by which MindSpore's packages and others call the same thing."""
+
+
+def other_keyword(name: str, what: str, words: Sequence[str]) -> tuple[str, bool]:
+    """(keyword, whether it is surely meant) of ``words`` that a callable takes for a keyword it does not take."""
+    row = renames().get(f"{name}({what}=)")
+    if row is not None:
+        use = row["en"].removesuffix("=")
+        return (use, True) if use.isidentifier() and use in words else ("", False)
+    for same in SYNONYMS:
+        if what in same:
+            found = [word for word in same if word in words]
+            if len(found) == 1:
+                return found[0], True
+    near = difflib.get_close_matches(what, words, 1, 0.75)
+    return (near[0], False) if near else ("", False)
 
 
 def _near(trouble: Trouble, table: Table) -> dict[str, str]:

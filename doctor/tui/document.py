@@ -31,7 +31,7 @@ MOST_HITS = 1000
 
 _STEP = 1 << 10
 _KEPT = 4 << 20
-_COLOUR = re.compile(r"\x1b\[[0-9;:]{0,40}m")
+COLOUR = re.compile(r"\x1b\[[0-9;:]{0,40}m")
 _PACKED = (b"\x1f\x8b", b"\xfd7zXZ", b"BZh", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"\xff\xfe", b"\xfe\xff")
 
 
@@ -92,7 +92,7 @@ def clean(raw: bytes, more: int = 0) -> str:
     if "\r" in text:
         text = "\r" + text[text.rindex("\r") + 1 :]
     if "\x1b" in text:
-        text = _COLOUR.sub("", text)
+        text = COLOUR.sub("", text)
     text = redact(safe(text))
     return f"{text}… (+{more:,} B)" if more else text
 

@@ -138,3 +138,32 @@ def test_a_shared_value_is_refused_by_its_names(tmp_path):
     with pytest.raises(Refused) as caught:
         plan.plan([Edit(str(path), "a.b", "", "2")])
     assert caught.value.args_["keys"] == "c.b"
+
+
+@pytest.mark.parametrize(
+    ("config", "rule", "new"),
+    [
+        ("use_parallel: Flase\n", "CFG512", b"use_parallel: False\n"),
+        ("runner_config: {sink_mode: 'true'}\n", "CFG512", b"runner_config: {sink_mode: True}\n"),
+        ("runner_config: {batch_size: 'four'}\n", "CFG512", None),
+    ],
+)
+def test_a_switch_that_is_a_word_becomes_a_switch(config, rule, new, tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text("model: {model_config: {type: LlamaConfig}}\n" + config)
+    options = Options(only=(rule,), unsafe=True)
+    patch, _ = propose.decide(propose.gather([str(path)], options, None, BASE), options)
+    assert (patch is None) if new is None else new in patch.files[0].after
+
+
+@pytest.mark.parametrize(
+    ("layers", "old", "new"),
+    [(32, "[1, 1]", "[0, 0, 0, 0]"), (34, "[0, 1, 0, 1, 1]", "[0, 1, 0, 1]"), (35, "[0, 0]", "[0, 1, 1, 1]")],
+)
+def test_offsets_get_one_entry_for_each_stage_and_the_layers_left_over(layers, old, new, tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text(f"model:\n  model_config:\n    type: LlamaConfig\n    num_layers: {layers}\n    offset: {old}\n"
+                    "parallel_config: {pipeline_stage: 4, micro_batch_num: 8}\n")  # fmt: skip
+    options = Options(only=("PAR520",), unsafe=True)
+    patch, _ = propose.decide(propose.gather([str(path)], options, None, BASE), options)
+    assert f"    offset: {new}\n".encode() in patch.files[0].after

@@ -182,7 +182,7 @@ def test_a_chinese_anchor_is_looked_for_in_utf8_and_gb18030():
 
 def test_the_scanners_own_anchors_compile_and_have_names():
     for special in SPECIALS:
-        assert special.name in ("step", "memory", "weak", "error", "code", "meta")
+        assert special.name in ("step", "odd", "memory", "weak", "error", "code", "meta")
         if special.regex:
             re.compile(special.pattern)
 

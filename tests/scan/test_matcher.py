@@ -351,6 +351,7 @@ def test_without_hyperscan_and_re2_pure_python_does_it(base, monkeypatch):
 def test_every_anchor_has_rules_or_a_name_of_its_own(base):
     anchors = Anchors(base)
     assert len(anchors) == len(anchors.rows()) + len(base.prose)
-    for aid, targets in enumerate(anchors.targets):
+    for aid in range(len(anchors)):
+        targets = anchors.targets(aid)
         assert bool(targets) != bool(anchors.special.get(aid))
         assert all(base.rule_at(target >> CLAUSE_BITS).log is not None for target in targets)

@@ -1,6 +1,7 @@
 """Training lines become columns, whatever framework printed them, in whatever chunks they come."""
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -139,6 +140,111 @@ def test_a_long_track_keeps_what_sticks_out(matcher):
     steps = set(track.columns["step"])
     assert {40_001, 40_002, 40_003, 55_555, 50_001} <= steps
     assert len(track) < count * 0.6 and track.every > 1
+
+
+def track_of(matcher, data, size=200_000, exact=False):
+    scanner = Scanner(matcher, "x", exact=exact)
+    for at in range(0, len(data), size):
+        scanner.feed(data[at : at + size])
+    (track,) = scanner.finish().tracks
+    return track
+
+
+MAKES = [
+    lambda n, loss: f"step: {n}, loss: {loss:.4f}, grad_norm: 1.5, lr: 0.001",
+    lambda n, loss: f"iter {n}: loss {loss:.{3 + n % 3}f} lr 0.001 tok/s 20",
+    lambda n, loss: f"step = {n} loss = {loss:7.3f}",
+    lambda n, loss: f"{{'loss': {loss!r}, 'grad_norm': 1.5, 'step': {n}}}",
+    lambda n, loss: f"step:[{n}/900000], loss:[{loss:.3f}/{loss:.3f}], overflow cond: False, lr: 1e-5",
+    lambda n, loss: f"noise\nstep {n} loss is {loss:.6e}",
+    lambda n, loss: (
+        f"iteration {n}/ 90000 | elapsed time per iteration (ms): 1932.5 | lm loss: {loss:.6E} | grad norm: 1.5 |"
+    ),
+]
+
+
+@pytest.mark.parametrize("make", MAKES, ids=[make(1, 2.5) for make in MAKES])
+@pytest.mark.parametrize("size", [65_536, 262_144])
+def test_single_points_that_leap_are_kept_of_a_long_log(matcher, make, size, monkeypatch):
+    monkeypatch.setattr(series, "DENSE", 1000)
+    leaps = dict(zip(range(4100, 20_000, 613), [4.1, 9.99, 10.5, 123.4, 2e6, 1.1, 0.034] * 4, strict=False))
+    lines = [make(n, leaps.get(n, 2.5 + n % 7 * 0.01)) + "\n" for n in range(20_000)]
+    track = track_of(matcher, "".join(lines).encode(), size)
+    got = dict(zip(track.columns["step"], track.columns["loss"], strict=True))
+    assert {n: got.get(n) for n in leaps} == pytest.approx(leaps, rel=0.01, abs=0.001)
+    assert track.every == 16 and len(track) < 12_000
+
+
+@pytest.mark.parametrize("size", [65_536, 262_144])
+def test_odd_values_are_kept_of_a_long_log_wherever_they_stand_in_the_line(matcher, size, monkeypatch):
+    monkeypatch.setattr(series, "DENSE", 1000)
+    odd = {4101: ("nan", "1.0", "False"), 5003: ("2.5", "nan", "False"), 7777: ("2.5", "inf", "True"),
+           9011: ("2.5", "1.0", "True"), 9012: ("-inf", "1.0", "False")}  # fmt: skip
+    lines = []
+    for n in range(20_000):
+        loss, norm, overflow = odd.get(n, ("2.5", "1.0", "False"))
+        lines.append(f"Enable is True\noverflow: {overflow}, step: {n}, loss: {loss}, global_norm: [{norm}]\n")
+    track = track_of(matcher, "".join(lines).encode(), size)
+    rows = {int(step): row for row, step in enumerate(track.columns["step"])}
+    assert rows.keys() >= odd.keys() and len(track) < 8_000
+    assert math.isnan(track.columns["loss"][rows[4101]]) and track.columns["loss"][rows[9012]] == -math.inf
+    assert math.isnan(track.columns["grad_norm"][rows[5003]]) and track.columns["overflow"][rows[9011]] == 1
+
+
+def test_a_step_without_a_loss_is_kept_of_a_long_log(matcher, monkeypatch):
+    monkeypatch.setattr(series, "DENSE", 1000)
+    lines = [
+        f" iteration {n}/ 20000 | elapsed time per iteration (ms): 1932.5 | "
+        + (f"lm loss: 2.5{n % 9}E+00 | " if n != 8191 else "")
+        + f"loss scale: 1.0 | number of nan iterations:   {int(n == 8191)} |\n"
+        for n in range(20_000)
+    ]
+    track = track_of(matcher, "".join(lines).encode())
+    row = list(track.columns["step"]).index(8191)
+    assert track.columns["nan_steps"][row] == 1 and track.columns["loss"][row] == series.MISSING
+    assert len(track) < 8_000
+
+
+def test_a_noisy_loss_is_thinned_and_its_spikes_stay(matcher, monkeypatch):
+    monkeypatch.setattr(series, "DENSE", 1000)
+    noise = [math.sin(n * 12.9898) * 43758.5453 % 1 - 0.5 for n in range(40_000)]
+    data = "".join(f"step {n} loss {4 + noise[n] * 2 + 20 * (n == 33_333):.4f}\n" for n in range(40_000))
+    track = track_of(matcher, data.encode())
+    assert 33_333 in track.columns["step"] and len(track) < 15_000
+
+
+def test_a_log_whose_make_changes_in_the_middle_goes_on(matcher, monkeypatch):
+    monkeypatch.setattr(series, "DENSE", 1000)
+    makes = [MAKES[0], MAKES[1]]
+    lines = [makes[n // 10_000 % 2](n, 2.5) + "\n" for n in range(40_000)]
+    mixed = [makes[n % 2](n, 2.5 + 5 * (n in (7011, 7012))) + "\n" for n in range(9_000)]
+    track = track_of(matcher, "".join(lines).encode())
+    steps = list(track.columns["step"])
+    assert steps == sorted(steps) and max(b - a for a, b in pairwise(steps)) <= 32
+    assert {7011, 7012} <= set(track_of(matcher, "".join(mixed).encode()).columns["step"])
+
+
+def test_lines_of_a_long_log_are_numbered_right(matcher, monkeypatch):
+    monkeypatch.setattr(series, "DENSE", 1000)
+    data = "".join(f"step {n} loss {2.5 + 3 * (n == 7777):.4f}\n" for n in range(1, 20_001)).encode()
+    track = track_of(matcher, data, 99_991, exact=True)
+    assert list(track.lines) == list(track.columns["step"]) and 7777 in track.lines
+
+
+def test_ranks_that_share_one_long_file_lose_no_line(matcher, monkeypatch):
+    monkeypatch.setattr(series, "DENSE", 1000)
+    lines = "".join(f"[rank{n % 2}]: step {n // 2} loss {3 + 4 * (n == 8001):.2f}\n" for n in range(10_000))
+    scanner = Scanner(matcher, "x", exact=False)
+    scanner.feed(lines.encode())
+    tracks = {t.rank: t for t in scanner.finish().tracks}
+    assert len(tracks[0]) == len(tracks[1]) == 5000 and max(tracks[1].columns["loss"]) == 7
+
+
+def test_engines_thin_alike(matchers, monkeypatch):
+    monkeypatch.setattr(series, "DENSE", 1000)
+    data = "".join(f"step: {n}, loss: {2.5 + (n == 6001):.4f}, grad_norm: 1.0\n" for n in range(9_000)).encode()
+    found = [str(track_of(m, data)) for m in matchers.values()]
+    assert all(one == found[0] for one in found)
 
 
 def test_the_limit_of_rows_holds(matcher, monkeypatch):

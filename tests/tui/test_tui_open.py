@@ -45,7 +45,7 @@ async def opened(pilot):
 @pytest.mark.parametrize(("lang", "size"), [("zh", (80, 24)), ("en", (120, 40))])
 async def test_the_dialog_looks_as_it_should(app, here, lang, size, tmp_path):
     the = app(lang)
-    the.recent = lambda: ["/data/run_1/msrun_log", "/data/[red]run_2"]
+    the.state.recent = ["/usr/lib", "/gone/[red]run_2", "/etc"]
     async with the.run_test(size=size) as pilot:
         screen = await opened(pilot)
         screen.query_one("#open-path", Input).value = "/data"
@@ -96,7 +96,7 @@ async def test_the_filter_hides_files_and_escape_shows_them_again(app, here):
 
 async def test_what_was_opened_before_is_offered(app, here):
     the = app()
-    the.recent = lambda: [str(here / "run")]
+    the.state.recent = [str(here / "run")]
     async with the.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         screen.query_one("#open-recent", OptionList).focus()
@@ -131,7 +131,7 @@ async def test_a_paste_over_the_dialog_is_diagnosed(app, here):
 
 async def test_a_screen_that_takes_one_file_offers_no_marks(app, here):
     the = app()
-    the.recent = lambda: [str(here)]
+    the.state.recent = [str(here)]
     async with the.run_test(size=(120, 40)) as pilot:
         taken = []
         the.push_screen(OpenScreen(str(here)), taken.append)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -43,6 +43,9 @@ from doctor.tui.widgets.diffview import DiffView
 from doctor.tui.widgets.findings import FindingTree, Place
 from doctor.tui.widgets.logpane import LogPane
 from doctor.tui.widgets.logview import LogView
+
+if TYPE_CHECKING:
+    from doctor.tui.app import DoctorApp
 
 TABS = ("findings", "memory", "values", "patch", "history")
 """The pages in the order of their keys."""
@@ -135,6 +138,10 @@ class ModelScreen(TranslatedScreen[None]):
             self.key, self.entry_id, self.paths = key, entry_id, tuple(paths)
             self.refused, self.error = refused, error
 
+    @classmethod
+    def opened(cls, app: DoctorApp) -> ModelScreen:
+        return cls(app.model_path, app.rules)
+
     def __init__(self, path: str = "", rules: str | None = None) -> None:
         super().__init__()
         self.target = path
@@ -198,6 +205,7 @@ class ModelScreen(TranslatedScreen[None]):
     def look_at(self, path: str) -> None:
         """Look at another file or folder."""
         self.target = self.doctor.model_path = path
+        self.doctor.state.remember("model", path)
         self._seen, self._looked, self._cut, self._file, self._finding = {}, 0, False, "", None
         self._settled = False
         self._offer, self._taken, self._picks = None, None, {}

@@ -19,6 +19,7 @@ from textual.worker import get_current_worker
 
 from doctor.i18n import tr
 from doctor.model import Evidence
+from doctor.scan.records import head_of
 from doctor.tui.base import outside
 from doctor.tui.document import Document, FileDocument, Needle, SnippetDocument, plain_file, spans
 from doctor.tui.widgets.logview import LogView
@@ -34,6 +35,9 @@ TOLD_EVERY = 0.1
 
 OPEN_FILES = 64
 """Files that are kept open."""
+
+RECORD_LINES = 60
+"""Lines above a line in which the head of its record is looked for."""
 
 WHOLE_LINES = 6
 """Rows for the whole text of the marked line."""
@@ -68,6 +72,7 @@ class LogPane(Vertical):
         Binding("slash", "search", "tui.key.search"),
         Binding("n", "again(True)", "tui.key.next_hit", show=False),
         Binding("N", "again(False)", "tui.key.previous_hit", show=False),
+        Binding("R", "new_rule", "tui.key.new_rule", show=False),
     ]
 
     class SearchClosed(Message):
@@ -114,6 +119,26 @@ class LogPane(Vertical):
     def on_unmount(self) -> None:
         for document in self._documents.values():
             document.close()
+
+    @property
+    def path(self) -> str:
+        """The file that is shown, empty if it is none."""
+        if self._evidence is None or not isinstance(self.view.document, FileDocument):
+            return ""
+        return self.real_paths.get(self._evidence.source, self._evidence.source)
+
+    def action_new_rule(self) -> None:
+        """Make a rule of the marked line."""
+        document, row = self.view.document, self.view.marked
+        if document is None or row is None:
+            return
+        line, level = document.line(row).text, ""
+        for above in range(row, max(-1, row - RECORD_LINES), -1):
+            text = document.line(above).text
+            if head := head_of(text):
+                level = head.level
+                break
+        cast("DoctorApp", self.app).action_new_rule(line, level, f"{self.path}:{document.first + row}")
 
     @property
     def view(self) -> LogView:

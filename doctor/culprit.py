@@ -1,0 +1,241 @@
+"""Groups of a run of many ranks → the place that failed first, and what the report tells of the run."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from doctor.groups import EXCEPTION, EXITS, GOES_ON, STRONG, Group, Place, place_of, rank_of_pid, topic_of
+from doctor.rulebase import RuleBase
+from doctor.run import blame, lanes, story, waits
+from doctor.run.places import Source
+from doctor.scan.scanner import Occurrence
+
+GONE = {"silent": "RUN170", "missing": "RUN171", "empty": "RUN172", "killed": "RUN173", "late": "RUN174"}
+"""The rules about ranks that stopped without a word."""
+CYCLE = "RUN175"
+TEXT = 200
+
+
+class Case(NamedTuple):
+    """What is known of a run before its findings are made. ``unknown``: the line of a failure that no rule knows,
+    if that failed first; ``gone``: the rule and the arguments if a rank stopped without a word."""
+
+    run: lanes.Run
+    blame: blame.Blame
+    place: Place | None
+    unknown: tuple[Source, Occurrence] | None
+    gone: str
+    args: dict[str, str]
+    waits: waits.Waits
+    chains: list[tuple[tuple[int, ...], bool]]
+    groups: list[Group]
+    """those given; of a cascade after which the run went on, none is recovered"""
+
+
+def examine(
+    base: RuleBase,
+    run: lanes.Run,
+    sources: Sequence[Source],
+    groups: Sequence[Group],
+    tables: Sequence[Mapping[str, Any]],
+) -> Case:
+    """Find the rank that failed first."""
+    world = run.world or 0
+    waiting = [
+        (s, o.rank if o.rank is not None else s.rank, o)
+        for s in sources
+        for o in s.scan.occurrences
+        if o.rule in base and topic_of(base, o.rule).startswith(("hccl.", "launch.heartbeat")) and not _over(s, o)
+    ]
+    edges = waits.waits_of(waiting, waits.addresses(sources, tables), world)
+    told = [
+        (s, o)
+        for s in sources
+        if s.rank is None
+        for o in s.scan.occurrences
+        if o.rule in base and topic_of(base, o.rule) in EXITS
+    ]
+    exits = waits.exits_of(told, rank_of_pid(sources))
+    late = {
+        g.rank: g.moment
+        for g in sorted(groups, key=lambda g: -(g.moment or 0.0))
+        if g.kind == "wait" and not g.recovered and g.rank is not None
+    }
+    if _went_on(groups, run):
+        named, _ = waits.ends_of(edges)
+        groups = [
+            g._replace(recovered=False) if g.kind == "wait" or (g.kind == "own" and g.rank in named) else g
+            for g in groups
+        ]
+    common = _common(groups, run)
+    troubles = [_trouble(base, g, late) for g in groups if _counts(g) and g.rule not in common]
+    own = {t.rank for t in troubles if t.rank is not None}
+    unknown = _unknown(base, run, sources, own, set(late))
+    troubles += [trouble for trouble, _, _ in unknown]
+    failed = {t.rank for t in troubles if t.rank is not None and not t.stays}
+    run = lanes.with_states(run, failed, late)
+    votes, chains = waits.ends_of(edges, failed)
+    first = blame.first_failure(run, troubles, set(late), votes, edges, exits)
+    place, seen, gone, args = _named(first, unknown)
+    if gone and first.ranks:
+        args = _arguments(run, first, set(late), votes)
+    elif not gone and first.trouble is None and any(cycle for _, cycle in chains):
+        gone, args = CYCLE, {"ranks": " → ".join(map(str, next(path for path, cycle in chains if cycle)[:LINKS]))}
+    return Case(run, first, place, seen, gone, args, edges, chains, list(groups))
+
+
+LINKS = 12
+"""Ranks of a cycle that are named."""
+
+
+def _over(source: Source, occurrence: Occurrence) -> bool:
+    return source.scan.steps - occurrence.steps >= GOES_ON
+
+
+def _went_on(groups: Sequence[Group], run: lanes.Run) -> bool:
+    """Whether most ranks that waited in vain trained on afterwards, as after a restart: that the one they waited for
+    did so too does not clear it."""
+    last: dict[int, float] = {}
+    for group in groups:
+        if group.kind == "wait" and group.rank is not None and group.moment is not None:
+            last[group.rank] = max(last.get(group.rank, group.moment), group.moment)
+    on = [r for r, moment in last.items() if r in run.lanes and (run.lanes[r].step_at or 0.0) > moment]
+    return len(on) * 2 > len(last)
+
+
+def _counts(group: Group) -> bool:
+    return group.kind in ("own", "weak") and not group.recovered
+
+
+def _common(groups: Sequence[Group], run: lanes.Run) -> set[str]:
+    """Rules of no cause that fire on most ranks: what happens to all is no failure of one."""
+    ranks: dict[str, set[int]] = {}
+    for group in groups:
+        if group.kind == "weak" and not group.recovered and group.rank is not None:
+            ranks.setdefault(group.rule, set()).add(group.rank)
+    return {rule for rule, seen in ranks.items() if len(seen) > 2 and len(seen) * 2 > len(run.lanes)}
+
+
+def _trouble(base: RuleBase, group: Group, late: Mapping[int, float | None]) -> blame.Trouble:
+    waited = late.get(group.rank) if group.rank is not None else None
+    stays = (
+        not topic_of(base, group.rule).startswith(("hccl.", "device."))
+        and waited is not None
+        and group.moment is not None
+        and waited > group.moment + blame.AFTERWARDS
+    )
+    return blame.Trouble(group.kind, place_of(group), group.rank, group.moment, stays, group.order)
+
+
+def _unknown(
+    base: RuleBase, run: lanes.Run, sources: Sequence[Source], own: set[int], late: set[int]
+) -> list[tuple[blame.Trouble, Source, Occurrence]]:
+    """Ranks that neither failed in a known way nor waited, but whose log ends in an exception that no rule knows."""
+    out = []
+    for source in sources:
+        for error in reversed(source.scan.errors):
+            rank = error.rank if error.rank is not None else source.rank
+            if rank is None or rank in own or rank in late or source.scan.steps - error.steps >= GOES_ON:
+                continue
+            if not EXCEPTION.match(error.text) and not (STRONG.search(error.text) and error.level == "CRITICAL"):
+                continue
+            seconds = error.seconds if error.seconds is not None else error.about
+            moment = run.fixed(source, rank, seconds)
+            trouble = blame.Trouble("unknown", (rank, -1), rank, moment, False, (source.order, error.line))
+            out.append((trouble, source, error))
+            break
+    return out
+
+
+def _named(
+    first: blame.Blame, unknown: Sequence[tuple[blame.Trouble, Source, Occurrence]]
+) -> tuple[Place | None, tuple[Source, Occurrence] | None, str, dict[str, str]]:
+    if first.trouble is not None:
+        if first.trouble.kind == "unknown":
+            source, error = next((s, o) for t, s, o in unknown if t == first.trouble)
+            return first.trouble.key, (source, error), "", {}
+        return first.trouble.key, None, "", {}
+    if first.gone:
+        return (first.ranks[0], -1), None, GONE[first.gone], {}
+    return None, None, "", {}
+
+
+def clock_text(seconds: float) -> str:
+    """A moment as logs print it, without the day.
+
+    >>> clock_text(1773826615.25)
+    '09:36:55'
+    """
+    rest = int(seconds) % 86400
+    return f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+
+
+def _arguments(run: lanes.Run, first: blame.Blame, waited: set[int], votes: Mapping[int, int]) -> dict[str, str]:
+    """What fills the texts of a rule about a rank that is gone; times as its own log prints them."""
+    rank = first.ranks[0]
+    lane = run.lanes[rank]
+    args = {"rank": story.ranks_text(first.ranks), "waited": str(len(waited - {rank}))}
+    own = run.clocks.ranks.get(rank)
+    if lane.last is not None:
+        args["since"] = clock_text(lane.last + (own.offset if own else 0.0))
+    if lane.step is not None:
+        args["step"] = str(lane.step)
+    if votes.get(rank):
+        args["count"] = str(votes[rank])
+    if lane.host:
+        args["host"] = lane.host
+    if first.exit is not None and first.exit.code is not None:
+        args["code"] = str(first.exit.code)
+    return args
+
+
+def tell(
+    case: Case, groups: Sequence[Group], findings: Sequence[int], top: int | None, lead: Group | None
+) -> dict[str, Any]:
+    """``Report.run``. ``findings``: the index of each group's finding; ``top``: that of the first diagnosis; ``lead``:
+    the group that it is about, None where a rank stopped without a word or failed in an unknown way."""
+    run = case.run
+    events: list[story.Event] = []
+    firsts: dict[int, tuple[float | None, int]] = {}
+    root: story.Event | None = None
+    what = {"own": "failure", "weak": "failure", "exit": "failure", "wait": "waiting"}
+    for group, index in zip(groups, findings, strict=True):
+        if not group.kind:
+            continue
+        kind = "recovered" if group.recovered else what[group.kind]
+        if group.rank is not None and not group.recovered and group.kind != "exit":
+            have = firsts.get(group.rank)
+            if have is None or (group.moment is not None and (have[0] is None or group.moment < have[0])):
+                firsts[group.rank] = (group.moment, index)
+        if group.moment is None:
+            continue
+        event = story.Event(group.moment, group.rank, group.source, group.first.line, group.first.text[:TEXT], kind,
+                            index, group.rule)  # fmt: skip
+        if group is lead:
+            root = event._replace(what="cause")
+        else:
+            events.append(event)
+    if lead is None and case.unknown is not None and top is not None:
+        source, error = case.unknown
+        seconds = error.seconds if error.seconds is not None else error.about
+        moment = run.fixed(source, source.rank, seconds)
+        rank = error.rank if error.rank is not None else source.rank
+        if rank is not None:
+            firsts[rank] = (moment, top)
+        if moment is not None:
+            root = story.Event(moment, rank, source, error.line, error.text[:TEXT], "cause", top)
+    for rank, lane in run.lanes.items():
+        if lane.state == "silent" and lane.last is not None and lane.sources:
+            source = lane.sources[0]
+            text = source.scan.tail[-1][:TEXT] if source.scan.tail else ""
+            guilty = rank in case.blame.ranks
+            event = story.Event(lane.last, rank, source, source.scan.lines, text, "cause" if guilty else "silent",
+                                top if guilty else None, "silent")  # fmt: skip
+            if guilty:
+                root = event
+            else:
+                events.append(event)
+        if lane.step_at is not None and lane.step is not None:
+            events.append(
+                story.Event(lane.step_at, rank, lane.sources[0], 0, f"step {lane.step}", "step", None, str(lane.step))
+            )
+    return story.told(run, events, case.chains, case.waits.edges, firsts, root)

@@ -1,0 +1,229 @@
+"""Occurrences of all sources → groups by rule and place: which rules apply here, and what a rank got over."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from doctor.rulebase import Rule, RuleBase
+from doctor.run import lanes, waits
+from doctor.run.places import Source
+from doctor.scan.lazy import lazy
+from doctor.scan.scanner import Occurrence, Scanned
+from doctor.version import in_range
+
+GOES_ON = 3
+"""Steps printed after a trouble that make it a recovered one; one or two may still have been in flight."""
+
+SURVIVES = ("numerics.", "perf.", "config.", "train.", "data.padding", "memory.headroom", "env.log_level", "healthy")
+"""Topics that do not stop a run: going on is no recovery from them."""
+
+STRONG = lazy(
+    r"Traceback \(most recent call last\)|^\s*(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b:? |[Ss]egmentation fault"
+    r"|Aborted \(core dumped\)|^Killed|Bus error|\[(?:ERROR|CRITICAL)\]|^FATAL|^ERROR\b"
+)
+EXCEPTION = lazy(r"^\s*(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b(?::|$)")
+
+
+Place = tuple[int | None, int]
+"""A rank, or a source of none: (rank, -1) or (None, order of the source)."""
+
+CLASS = {"root": 0, "either": 0, "symptom": 1, "pointer": 2, "wrapper": 3, "detail": 4, "noise": 9}
+
+
+class Group(NamedTuple):
+    """All occurrences of one rule on one rank (or in one source whose rank is not known)."""
+
+    rule: str
+    rank: int | None
+    source: Source
+    first: Occurrence
+    times: int
+    recovered: bool
+    seconds: float | None
+    order: tuple[int, int]
+    moment: float | None = None
+    """in a run of many ranks: when it happened on the common clock, from its neighbours if the line has no time"""
+    kind: str = ""
+    """own (a cause) · weak (a failure of this rank without its cause) · exit (a launcher's word) · wait (it waited for
+    others, or was stopped with them) · "" (none of these)"""
+
+
+def place_of(group: Group) -> Place:
+    """Where a group was seen."""
+    return (group.rank, -1) if group.rank is not None else (None, group.source.order)
+
+
+def survives(topic: str) -> bool:
+    return topic.startswith(SURVIVES)
+
+
+LIVED_ON = 120.0
+"""Seconds of steps after a trouble that make it a recovered one where steps cannot be counted."""
+
+
+def _recovered(
+    topic: str, source: Source, occurrence: Occurrence, last_step: Mapping[int, float], run: lanes.Run | None
+) -> bool:
+    if survives(topic):
+        return False
+    if source.scan.steps - occurrence.steps >= GOES_ON:
+        return True
+    rank = occurrence.rank if occurrence.rank is not None else source.rank
+    if source.scan.steps or rank is None or not occurrence.seconds:
+        return False
+    # a plog has no steps; its rank's worker log has, and counts if that rank did not fail afterwards
+    stepped = last_step.get(rank)
+    if stepped is not None and stepped > occurrence.seconds + LIVED_ON:
+        return True
+    return run is not None and _run_went_on(run, source, rank, occurrence.seconds)
+
+
+def _run_went_on(run: lanes.Run, source: Source, rank: int, seconds: float) -> bool:
+    """Whether a rank whose log has no steps wrote on after a moment while the others stepped on: they cannot without
+    it."""
+    lane = run.lanes.get(rank)
+    at = run.fixed(source, rank, seconds)
+    if lane is None or at is None or lane.last is None or lane.last < at + LIVED_ON:
+        return False
+    if lane.step_at is not None:
+        # its own steps tell; they were counted, or went on for hours
+        return lane.step_at > at + 5 * LIVED_ON
+    return run.stepped is not None and run.stepped > at + LIVED_ON + run.clocks.doubt
+
+
+def _failed(base: RuleBase, scan: Scanned) -> bool:
+    """Whether a log shows a failure after which no steps follow, known to a rule or not."""
+    late = [o for o in (*scan.occurrences, *scan.errors) if scan.steps - o.steps < GOES_ON]
+    return any(
+        (not o.rule and STRONG.search(o.text)) or (o.rule in base and base[o.rule].severity == "error") for o in late
+    )
+
+
+def applicable(rule: Rule, facts: dict[str, Any]) -> bool | None:
+    """Whether the rule speaks of the versions and devices known here; None if it cannot be told."""
+    answer: bool | None = True
+    for name, ranges in rule.applies_to.items():
+        if name == "devices":
+            chip = facts.get("device.chip")
+            if chip is None:
+                answer = None
+            elif not any(str(chip).upper().startswith(str(d).upper()) for d in ranges):
+                return False
+            continue
+        have = facts.get(f"version.{name}")
+        if have is None:
+            answer = None
+            continue
+        try:
+            if not in_range(str(have), str(ranges)):
+                return False
+        except ValueError:
+            answer = None
+    return answer
+
+
+def groups_of(
+    base: RuleBase, sources: Sequence[Source], facts: dict[str, Any], run: lanes.Run | None = None
+) -> list[Group]:
+    """Occurrences by rule and rank; rules for other versions are left out."""
+    last_step: dict[int, float] = {}
+    for source in sources:
+        if source.rank is not None and source.scan.last_step[1] is not None and not _failed(base, source.scan):
+            last_step[source.rank] = max(last_step.get(source.rank, 0.0), source.scan.last_step[1])
+    pids = rank_of_pid(sources)
+    table: dict[tuple[str, int | None, int], list[tuple[Source, Occurrence]]] = {}
+    for source in sources:
+        for occurrence in source.scan.occurrences:
+            rank = occurrence.rank if occurrence.rank is not None else source.rank
+            if run is not None and rank is None and topic_of(base, occurrence.rule) in EXITS:
+                # a launcher names the process that ended
+                named, _ = waits.exit_of(occurrence, pids)
+                rank = named if named in run.lanes else None
+            # one rank's worker log and plog are one place; sources without a rank stay apart
+            key = (occurrence.rule, rank, -1 if rank is not None else source.order)
+            table.setdefault(key, []).append((source, occurrence))
+    groups = []
+    for (rule_id, rank, _), seen in table.items():
+        topic = topic_of(base, rule_id)
+        if rule_id in base and applicable(base[rule_id], facts) is False:
+            continue
+        every = seen
+        alive = [(s, o) for s, o in seen if not _recovered(topic, s, o, last_step, run)]
+        moments: list[float | None] = [None]
+        if run is not None:
+            seen = sorted(alive or seen, key=lambda one: _at(run, rank, *one))
+            moments = [_moment(run, rank, *seen[0])]
+        elif alive:
+            seen = alive
+        source, first = seen[0]
+        kind = _kind(base, rule_id)
+        if kind in ("weak", "exit") and topic in EXITS:
+            # of its own end a process says nothing; a launcher speaks of the one that it names
+            kind = "weak" if source.rank is not None and kind == "weak" else "exit"
+        count = sum({id(s): s.scan.counts.get(rule_id, 0) for s, _ in every}.values())
+        groups.append(
+            Group(rule_id, rank, source, first, max(count, len(every) if rank is not None else count),
+                  not alive, first.seconds, (source.order, first.line), moments[0], kind)
+        )  # fmt: skip
+    return groups
+
+
+def rank_of_pid(sources: Sequence[Source]) -> dict[int, int]:
+    """pid → rank of the processes whose logs are there; a number that two hosts gave out tells nothing."""
+    out: dict[int, int] = {}
+    twice = set()
+    for source in sources:
+        if source.rank is None:
+            continue
+        for pid in source.scan.pids[:4]:
+            if out.setdefault(pid, source.rank) != source.rank:
+                twice.add(pid)
+    return {pid: rank for pid, rank in out.items() if pid not in twice}
+
+
+def _moment(run: lanes.Run, rank: int | None, source: Source, occurrence: Occurrence) -> float | None:
+    """When something happened on the common clock. Without a time, or a neighbour with one, a line of the last tenth
+    of a source is as old as its end."""
+    seconds = occurrence.seconds if occurrence.seconds is not None else occurrence.about
+    if seconds is None and occurrence.line * 10 >= source.scan.lines * 9:
+        seconds = source.scan.seconds[1]
+    return run.fixed(source, rank, seconds)
+
+
+def _at(run: lanes.Run, rank: int | None, source: Source, occurrence: Occurrence) -> tuple[float, int, int]:
+    moment = _moment(run, rank, source, occurrence)
+    return (float("inf") if moment is None else moment, source.order, occurrence.line)
+
+
+EXITS = ("launch.worker_exit", "process.killed")
+_WAITS = ("hccl.timeout.", "hccl.init", "launch.")
+
+
+def _kind(base: RuleBase, rule_id: str) -> str:
+    """What a rule says of the rank that it fires on."""
+    if rule_id not in base or base[rule_id].severity != "error" or survives(base[rule_id].topic):
+        return ""
+    rule = base[rule_id]
+    if rule.role == "root" or (rule.role == "either" and not rule.topic.startswith("hccl.timeout.")):
+        return "own"
+    if rule.role == "pointer" and rule.topic in EXITS:
+        return "exit"
+    if rule.role in ("symptom", "either", "pointer") and rule.topic.startswith(_WAITS):
+        return "wait"
+    return "weak" if rule.role == "symptom" else ""
+
+
+def code_of(base: RuleBase, rule_id: str) -> dict[str, Any]:
+    """The catalogue entry behind a CODE: finding."""
+    found = base.code(rule_id[5:])
+    assert found is not None
+    return found
+
+
+def topic_of(base: RuleBase, rule_id: str) -> str:
+    if rule_id.startswith("CODE:"):
+        return str(code_of(base, rule_id)["topic"])
+    return base[rule_id].topic if rule_id in base else ""
+
+
+def role_of(base: RuleBase, rule_id: str) -> str:
+    return str(code_of(base, rule_id)["role"]) if rule_id.startswith("CODE:") else base[rule_id].role
