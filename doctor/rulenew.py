@@ -147,6 +147,21 @@ def write(path: str, text: str) -> None:
         file.write(text)
 
 
+def rewrite(path: str, text: str) -> None:
+    """Replace a rule file at once, its mode kept. Raises OSError."""
+    import tempfile
+
+    handle, temp = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(path)), prefix=".rule-")
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temp, os.stat(path).st_mode & 0o777)
+        os.replace(temp, path)
+    except OSError:
+        os.unlink(temp)
+        raise
+
+
 def free_id(family: str, taken: Iterable[str], folder: str = "") -> str:
     """The next free id of a family; ``taken`` are ids and aliases, ``folder`` may hold drafts that are not loaded."""
     used = set(taken)

@@ -129,7 +129,7 @@ def try_chunks(
     if rule.kind == "series":
         from doctor import training
 
-        scan = training.judge(ready.base, [scan], {}).scans[0]
+        scan = training.judge(ready.base, [scan], {}, {name: bytes(first)} if whole else {}).scans[0]
     hits = tuple(Hit(name, o.line, o.text, o.args) for o in scan.occurrences if o.rule == rule.id)
     times = max(scan.counts.get(rule.id, 0), len(hits))
     quiet: tuple[tuple[str, Quiet], ...] = ()

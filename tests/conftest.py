@@ -34,6 +34,7 @@ def pytest_configure(config):
         os.environ.pop(name, None)
     os.environ["LANG"] = "C.UTF-8"
     os.environ["DOCTOR_CACHE"] = os.path.join(config.doctor_cache.name, "cache")
+    os.environ["DOCTOR_STATE"] = "off"
 
 
 def pytest_unconfigure(config):

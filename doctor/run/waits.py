@@ -59,6 +59,14 @@ class Waits(NamedTuple):
     edges: dict[int, tuple[int, ...]]
     blamed: dict[int, int]
 
+    def named(self) -> dict[int, int]:
+        """rank → how many ranks say that they waited for it."""
+        out: dict[int, int] = {}
+        for peers in self.edges.values():
+            for peer in peers:
+                out[peer] = out.get(peer, 0) + 1
+        return out
+
 
 def addresses(sources: Iterable[Source], tables: Iterable[Mapping[str, object]]) -> dict[tuple[str, int], int]:
     """(address or host, device) → rank, from registrations with the scheduler, rank tables and link tables; device -1
@@ -159,23 +167,27 @@ def _foreign_group(text: str, world: int) -> bool:
     return False
 
 
-def exits_of(seen: Iterable[tuple[Source, int | None, Occurrence]], by_pid: Mapping[int, int]) -> list[Exit]:
+_SIGNALS = {"KILL": -9, "SEGV": -11, "ABRT": -6, "BUS": -7, "TERM": -15}
+
+
+def exit_of(occurrence: Occurrence, by_pid: Mapping[int, int]) -> tuple[int | None, int | None]:
+    """(rank, code) of a launcher's word that a process ended: by its pid, or by its number; a shell's 137 is -9."""
+    text, pid = occurrence.text, occurrence.args.get("pid", "")
+    rank = by_pid.get(int(pid)) if pid.isdigit() else None
+    found = _EXIT.search(text)
+    if rank is None and found and not (pid and found[1] == pid):
+        rank = int(found[1])
+    code = _CODE.search(text)
+    if code is None:
+        return rank, None
+    number = int(code[1]) if code[1] else _SIGNALS[code[2]]
+    return rank, 128 - number if number > 128 else -9 if number == 9 else number
+
+
+def exits_of(seen: Iterable[tuple[Source, Occurrence]], by_pid: Mapping[int, int]) -> list[Exit]:
     """What launchers and schedulers say of processes that ended, in their order."""
-    out = []
-    for source, _, occurrence in seen:
-        text = occurrence.text
-        pid = occurrence.args.get("pid", "")
-        rank = by_pid.get(int(pid)) if pid.isdigit() else None
-        found = _EXIT.search(text)
-        if rank is None and found and not (found[0].lower().startswith("process") and pid):
-            rank = int(found[1])
-        code = _CODE.search(text)
-        number = None
-        if code:
-            number = int(code[1]) if code[1] else {"KILL": -9, "SEGV": -11, "ABRT": -6, "BUS": -7, "TERM": -15}[code[2]]
-        if rank is not None or pid:
-            out.append(Exit(rank, number, source, occurrence))
-    return out
+    found = [(exit_of(occurrence, by_pid), source, occurrence) for source, occurrence in seen]
+    return [Exit(rank, code, source, o) for (rank, code), source, o in found if rank is not None]
 
 
 def ends_of(waits: Waits, stop: Iterable[int] = ()) -> tuple[dict[int, int], list[tuple[tuple[int, ...], bool]]]:

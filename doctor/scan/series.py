@@ -606,12 +606,13 @@ class Collector:
             done = stop = stop if stop >= 0 else len(chunk)
             self._line(self._carry + chunk[: min(stop, LINE)], self._carried_at)
             self._wanted = False
-        if self._long is not None and hits and not self._ranked and b"\r" not in chunk:
+        returns = bool(hits or others) and b"\r" in chunk
+        if self._long is not None and hits and not self._ranked and not returns:
             hits = self._sifted(self._long, chunk, base, hits, others, odd)
         elif others:
             hits = sorted([*hits, *others])
         if hits:
-            self._hits(chunk, base, hits, before, done)
+            self._hits(chunk, base, hits, before, done, returns=returns)
             if self._wanted:
                 return
         last = chunk.rfind(b"\n")
@@ -654,10 +655,12 @@ class Collector:
         kept.sort()
         return kept
 
-    def _hits(self, chunk: bytes, base: int, hits: Sequence[int], before: int, done: int) -> None:
+    def _hits(
+        self, chunk: bytes, base: int, hits: Sequence[int], before: int, done: int, *, returns: bool
+    ) -> None:  # fmt: skip
         """The training lines of a chunk. The loop runs once a line of the log, so what is rare is done elsewhere."""
         find, rfind, count = chunk.find, chunk.rfind, chunk.count
-        plain = b"\r" not in chunk and not self._ranked
+        plain = not returns and not self._ranked
         exact = self.exact
         counted, lines = 0, before
         if not exact and (not self._marks or base - self._marks[-2] >= MARK):

@@ -35,7 +35,7 @@ class Tracer(Scanner):
         """lines that hold an anchor of the rule"""
 
     def _line(self, start: int, stop: int, anchors: dict[int, int]) -> None:
-        own = {aid: end for aid, end in anchors.items() if self.matcher.anchors.targets[aid]}
+        own = {aid: end for aid, end in anchors.items() if self.matcher.anchors.targets(aid)}
         before = self._counts.get(self.rule.id, 0)
         super()._line(start, stop, anchors)
         if not own:
@@ -62,7 +62,7 @@ class Tracer(Scanner):
         if self._units_read.get(self.rule.id, 0) > READ_UNITS:
             return Quiet(number, text, "bound")
         unit = self._unit(log, _Line(start, stop, stripped.text, level, head, stripped), {})
-        clauses = [target & CLAUSE_MASK for aid in anchors for target in self.matcher.anchors.targets[aid]]
+        clauses = [target & CLAUSE_MASK for aid in anchors for target in self.matcher.anchors.targets(aid)]
         within = bool(log.lines or log.seconds)
         words = unit.text if unit and not (within and log.any) else stripped.text
         return Quiet(number, text, *self._missing(log, sorted(set(clauses)), words, unit.text if unit else words))

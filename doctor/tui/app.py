@@ -15,26 +15,25 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
 from textual.driver import Driver
+from textual.filter import LineFilter
 from textual.message import Message
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 
 from doctor import crash, engine
+from doctor.checkup import Step
 from doctor.hosts.base import Host
+from doctor.hosts.recording import RecordingError
 from doctor.i18n import LANGUAGES, default_language, pick, tr
 from doctor.model import Report, Text
 from doctor.render.safe import printable
 from doctor.rulebase import RuleBase, data_folder, load
-from doctor.tui.base import NARROW_BELOW, TranslatedScreen, outside
+from doctor.tui import base, themes
+from doctor.tui.base import LOW_BELOW, NARROW_BELOW, TranslatedScreen, outside
+from doctor.tui.checking import Checking
 from doctor.tui.files import Spool, dropped_paths
-from doctor.tui.screens.checks import ChecksScreen
-from doctor.tui.screens.help import HelpScreen
+from doctor.tui.places import PLACES, RESULT
 from doctor.tui.screens.home import HomeScreen
-from doctor.tui.screens.machine import MachineScreen, live_host
-from doctor.tui.screens.model import ModelScreen
-from doctor.tui.screens.open import OpenScreen
-from doctor.tui.screens.result import ResultScreen
-from doctor.tui.screens.smoke import SmokeScreen
-from doctor.tui.screens.watch import WatchScreen
+from doctor.tui.state import State
 
 PASTE = "<paste>"
 """The name the engine gives to pasted text."""
@@ -43,8 +42,11 @@ LARGE = 1 << 20
 """Characters from which a paste is a log wherever the cursor is: no input line could hold it."""
 
 
-SCREENS = (ResultScreen, MachineScreen, ModelScreen, SmokeScreen, ChecksScreen, WatchScreen)
-"""Those that the help tells of, besides the one below it."""
+def live_host() -> Host:
+    """This machine."""
+    from doctor.hosts.live import LiveHost
+
+    return LiveHost()
 
 
 class Job:
@@ -78,18 +80,19 @@ class Job:
 
 
 class DoctorApp(App[None]):
-    """``rules`` names another rules folder, ``host`` makes the machine to check."""
+    """``rules`` names another rules folder, ``host`` makes the machine to check, ``state`` is what earlier runs left.
+
+    ``lang`` and ``ascii_only`` come before what the state says. ``glance``: the checks of the machine run from the
+    start, for the home screen; else from when the machine screen is opened.
+    """
 
     TITLE = "MindSpore Doctor"
     CSS_PATH = "doctor.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW_BELOW, "-wide")]  # noqa: RUF012 - as Textual declares it
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (LOW_BELOW, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "open", "tui.key.open"),
-        Binding("e", "machine", "tui.key.machine"),
-        Binding("m", "model", "tui.key.model", show=False),
-        Binding("t", "smoke", "tui.key.smoke", show=False),
-        Binding("w", "watch", "tui.key.watch", show=False),
-        Binding("k", "checks", "tui.key.checks"),
+        *(Binding(one.key, one.name, f"tui.key.{one.name}", show=one.footer) for one in PLACES),
         Binding("l,f2", "language", "tui.key.language"),
         Binding("question_mark,f1", "help", "tui.key.help", key_display="?"),
         Binding("q", "quit", "tui.key.quit", show=False),
@@ -116,26 +119,53 @@ class DoctorApp(App[None]):
             super().__init__()
             self.job, self.error, self.path = job, error, path
 
-    def __init__(self, lang: str | None = None, rules: str | None = None, host: Callable[[], Host] = live_host) -> None:
+    class Checked(Message):
+        """Some checks of a machine have answered, or all (a report), or they failed (an error)."""
+
+        def __init__(
+            self, checking: Checking, step: Step | None, report: Report | None = None, error: str = ""
+        ) -> None:
+            super().__init__()
+            self.checking, self.step, self.report, self.error = checking, step, report, error
+
+    def __init__(
+        self, lang: str | None = None, rules: str | None = None, host: Callable[[], Host] = live_host,
+        state: State | None = None, ascii_only: bool | None = None, glance: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self._host = host
-        self.lang = lang if lang in LANGUAGES else default_language()
+        self.host, self.rules, self._glance = host, rules, glance
+        self.checking: Checking | None = None
+        """the checks of the machine that was looked at last"""
+        self.state = state if state is not None else State()
+        kept = self.state.choices
+        self.lang = next((one for one in (lang, kept.get("language")) if one in LANGUAGES), "") or default_language()
+        base.use_ascii({"yes": True, "no": False}.get(kept.get("ascii", "")) if ascii_only is None else ascii_only)
+        for colours in themes.THEMES.values():
+            self.register_theme(colours.theme)
+        self._use_theme(kept["theme"] if kept.get("theme") in themes.THEMES else themes.DEFAULT)
         self.job: Job | None = None
         self.trouble: tuple[str, dict[str, str | Text]] | None = None
         """why the last try gave no report: a text key and its values"""
-        self.model_path = ""
+        self.model_path = self.state.recall("model")
         """the file or folder that the model screen looked at last"""
-        self._rules = rules
         self._spool = Spool()
         self._base: RuleBase | None = None
 
     def on_mount(self) -> None:
         self.push_screen(HomeScreen())
+        if self._glance:
+            # the first picture comes first
+            self.call_after_refresh(self.check_machine)
 
     def on_unmount(self) -> None:
+        self._stop_all()
+        self._spool.clear()
+
+    def _stop_all(self) -> None:
         if self.job:
             self.job.cancel.set()
-        self._spool.clear()
+        if self.checking is not None:
+            self.checking.stop()
 
     def tr(self, key: str, **values: Any) -> str:
         """A text of this package; ``key`` without its prefix."""
@@ -145,11 +175,29 @@ class DoctorApp(App[None]):
         """A passing notice; never markup."""
         self.notify(text, severity="error" if wrong else "information", markup=False)
 
+    def spool(self, text: str) -> str:
+        """Keep a text as a file until the end; returns its path. Raises OSError."""
+        return self._spool.write(text)[0]
+
     def rulebase(self) -> RuleBase:
         """The rules as they were when the last diagnosis began."""
         if self._base is None:
-            self._base = load(self._rules)
+            self._base = load(self.rules)
         return self._base
+
+    def rulebase_matches(self, rule: str, text: str) -> list[tuple[int, int]]:
+        """Where in a line of a log a rule matches, for the eye; nothing if its expressions look at more than that."""
+        from doctor.tui.matches import matches_of
+
+        return matches_of(self.rulebase(), rule, text)
+
+    def show_patch(self, path: str) -> None:
+        """The model screen with what would mend a file."""
+        from doctor.tui.screens.model import ModelScreen
+
+        screen = ModelScreen(path, self.rules)
+        self.push_screen(screen)
+        screen.call_after_refresh(screen.action_tab, "patch")
 
     # ------------------------------------------------------------------ diagnosing
 
@@ -171,14 +219,15 @@ class DoctorApp(App[None]):
     def on_paste(self, event: events.Paste) -> None:
         """A paste that no input line took."""
         event.stop()
-        self.take_paste(event.text)
+        if not isinstance(self.screen, ModalScreen) or getattr(self.screen, "PASTES", False):
+            self.take_paste(event.text)
 
     def take_paste(self, text: str) -> None:
         """Diagnose pasted text; text that only names files and folders, as a terminal pastes what is dropped on it, is
         paths."""
         paths = dropped_paths(text)
         if paths:
-            self._start(Job(paths))
+            self.diagnose_paths(paths)
         elif text and not text.isspace():
             self._start(Job((), text))
 
@@ -188,6 +237,8 @@ class DoctorApp(App[None]):
 
     def diagnose_paths(self, paths: Sequence[str]) -> None:
         """Diagnose several of them as one run."""
+        for path in paths:
+            self.state.visit(path)
         self._start(Job(paths))
 
     def _start(self, job: Job) -> None:
@@ -207,7 +258,7 @@ class DoctorApp(App[None]):
             return
         try:
             _ready_for_processes(job.inputs)
-            options = engine.Options(rules=self._rules, cancelled=job.cancel.is_set, progress=job.progress)
+            options = engine.Options(rules=self.rules, cancelled=job.cancel.is_set, progress=job.progress)
             report = engine.diagnose(job.inputs, options, paste=paste)
         except Exception as error:
             text = printable(f"{type(error).__name__}: {error}")[:200]
@@ -227,6 +278,8 @@ class DoctorApp(App[None]):
             self.trouble = ("home.unreadable", {"name": name, "why": seen.why if seen else ""})
         self._home()
         if self.trouble is None:
+            from doctor.tui.screens.result import ResultScreen
+
             self.push_screen(ResultScreen(report, job.real_paths))
 
     def on_doctor_app_not_spooled(self, message: DoctorApp.NotSpooled) -> None:
@@ -265,12 +318,87 @@ class DoctorApp(App[None]):
         self._home_screen().refresh_status()
         self.refresh_bindings()
 
+    # ------------------------------------------------------------------ the machine
+
+    def check_machine(self, host: Callable[[], Host] | None = None, name: str = "") -> None:
+        """Run all checks anew, of this machine or of another one (a recording, called ``name``)."""
+        if self.checking is not None:
+            self.checking.stop()
+        self.checking = checking = Checking(host or self.host, name)
+        self.run_worker(
+            partial(self._check, checking), thread=True, exclusive=True, group="machine", exit_on_error=False
+        )  # fmt: skip
+        self._machine_changed()
+
+    def check_again(self, rule: str) -> None:
+        """Run one check anew; nothing happens while others run."""
+        checking = self.checking
+        if checking is None or checking.working or checking.run is None:
+            return
+        checking.repeat(rule)
+        self.run_worker(
+            partial(self._check, checking, rule), thread=True, exclusive=True, group="machine", exit_on_error=False
+        )  # fmt: skip
+        self._machine_changed()
+
+    def _check(self, checking: Checking, rule: str = "") -> None:
+        try:
+            if rule:
+                self.post_message(self.Checked(checking, None, checking.again(rule, self.rulebase())))
+                return
+            for told in checking.work(self.rulebase()):
+                if isinstance(told, Report):
+                    self.post_message(self.Checked(checking, None, told))
+                else:
+                    self.post_message(self.Checked(checking, told))
+        except RecordingError as error:
+            values = {"path": printable(error.path), "detail": printable(error.detail)}
+            text = tr(self.lang, f"recording.{error.code}", **values).rstrip(" :：")
+            self.post_message(self.Checked(checking, None, None, text))
+        except Exception as error:
+            crash.save(error, "tui")
+            self.post_message(self.Checked(checking, None, None, f"{type(error).__name__}: {error}"))
+
+    def on_doctor_app_checked(self, message: DoctorApp.Checked) -> None:
+        checking = message.checking
+        if checking is not self.checking:
+            return
+        if message.step is not None:
+            checking.told(message.step)
+        else:
+            checking.ended(message.report, message.error)
+        self._machine_changed()
+
+    def _machine_changed(self) -> None:
+        for screen in self.screen_stack:
+            if isinstance(screen, TranslatedScreen):
+                screen.machine_changed()
+
     # ------------------------------------------------------------------ actions
+
+    def show(self, name: str) -> None:
+        """Open one of the places, unless it is open. That its module fails to load is a notice, not the end."""
+        place = next(one for one in PLACES if one.name == name)
+        try:
+            screen = place.load()
+            if not isinstance(self.screen, screen):
+                self.push_screen(screen.opened(self))
+        except Exception as error:
+            self.broke(error)
+
+    def broke(self, error: BaseException) -> None:
+        """A part failed: a saved record and a notice; the rest goes on."""
+        path = crash.save(error, "tui")
+        text = printable(f"{type(error).__name__}: {error}")[:200]
+        self.say(self.tr("home.crash", error=text, path=path or "-"), wrong=True)
 
     def action_open(self) -> None:
         """Choose a file or folder."""
+        from doctor.tui.screens.open import OpenScreen
+
         if not isinstance(self.screen, OpenScreen):
-            self.push_screen(OpenScreen(os.getcwd()), lambda path: self.diagnose_path(path) if path else None)
+            screen = OpenScreen(os.getcwd(), several=self.diagnose_paths)
+            self.push_screen(screen, lambda path: self.diagnose_path(path) if path else None)
 
     def action_demo(self) -> None:
         """Diagnose the shipped sample run."""
@@ -279,45 +407,80 @@ class DoctorApp(App[None]):
 
     def action_machine(self) -> None:
         """The checks of this machine."""
-        if not isinstance(self.screen, MachineScreen):
-            self.push_screen(MachineScreen(self._host))
+        self.show("machine")
 
     def action_model(self) -> None:
         """The checks of configurations, and their patches."""
-        if not isinstance(self.screen, ModelScreen):
-            self.push_screen(ModelScreen(self.model_path, self._rules))
+        self.show("model")
 
     def action_smoke(self) -> None:
         """Train the reference layer."""
-        if not isinstance(self.screen, SmokeScreen):
-            self.push_screen(SmokeScreen())
+        self.show("smoke")
 
     def action_watch(self) -> None:
         """Follow a live run."""
-        if not isinstance(self.screen, WatchScreen):
-            self.push_screen(WatchScreen(rules=self._rules))
+        self.show("watch")
 
     def action_checks(self) -> None:
         """What can be judged, and the rules."""
-        if not isinstance(self.screen, ChecksScreen):
-            self.push_screen(ChecksScreen())
+        self.show("checks")
+
+    def action_new_rule(self, line: str = "", level: str = "", context: str = "") -> None:
+        """Make a rule of a log line. ``level``: that of its record, ``context``: where it was seen."""
+        from doctor.tui.screens.checks import ChecksScreen
+
+        if isinstance(self.screen, ChecksScreen):
+            self.screen.write_from(line, level, context)
+        else:
+            self.push_screen(ChecksScreen((line, level, context)))
 
     def action_help(self) -> None:
         """The keys."""
+        from doctor.tui.screens.help import HelpScreen
+
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen([s.KEY_SECTION for s in SCREENS]))
+            self.push_screen(HelpScreen([place.load().KEY_SECTION for place in (RESULT, *PLACES)]))
 
     def action_language(self) -> None:
         """The next language, everywhere at once."""
         self.lang = LANGUAGES[(LANGUAGES.index(self.lang) + 1) % len(LANGUAGES)]
+        self.state.choose("language", self.lang)
+        self._retranslate()
+
+    def action_ascii(self) -> None:
+        """Marks and frames in ASCII, or in Unicode, everywhere at once."""
+        base.use_ascii(not base.ascii_only())
+        self.state.choose("ascii", "yes" if base.ascii_only() else "no")
+        self._retranslate()
+
+    def _retranslate(self) -> None:
+        from textual.widgets import Tree
+
         for screen in self.screen_stack:
             if isinstance(screen, TranslatedScreen):
+                screen.set_class(base.ascii_only(), "-ascii")
+                for tree in screen.query(Tree):
+                    base.tree_marks(tree)
                 screen.retranslate()
                 screen.refresh_bindings()
 
     def action_theme(self) -> None:
-        """Dark or light."""
-        self.theme = "textual-light" if self.current_theme.dark else "textual-dark"
+        """The next of dark, light and high contrast."""
+        names = list(themes.THEMES)
+        self._use_theme(names[(names.index(self.theme) + 1) % len(names)])
+        self.state.choose("theme", self.theme)
+        # texts keep the colours that stood for named ones when they were set
+        self._retranslate()
+        self.say(self.tr(f"theme.{self.theme.removeprefix('doctor-')}"))
+
+    def _use_theme(self, name: str) -> None:
+        self.ansi_theme_dark = self.ansi_theme_light = themes.THEMES[name].ansi
+        # one object for as long as the theme: strips remember what a filter made of them
+        self._dim = themes.Dim(themes.THEMES[name].dim)
+        self.theme = name
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [self._dim, *super().get_line_filters()]
 
     def action_command_palette(self) -> None:
         if not isinstance(self.screen, CommandPalette):
@@ -327,19 +490,22 @@ class DoctorApp(App[None]):
         """Every action there is, in the language of the moment."""
         here = screen.commands() if isinstance(screen, TranslatedScreen) else []
         everywhere: list[tuple[str, Any]] = [
-            ("open", self.action_open), ("demo", self.action_demo), ("machine", self.action_machine),
-            ("model", self.action_model), ("smoke", self.action_smoke),
-            ("watch", self.action_watch), ("checks", self.action_checks),
-            ("language", self.action_language), ("theme", self.action_theme), ("help", self.action_help),
-            ("quit", self.action_quit),
+            ("open", self.action_open), ("demo", self.action_demo),
+            *((place.name, partial(self.show, place.name)) for place in PLACES),
+            ("language", self.action_language), ("theme", self.action_theme), ("ascii", self.action_ascii),
+            ("forget", self.action_forget), ("help", self.action_help), ("quit", self.action_quit),
         ]  # fmt: skip
         for name, action in (*here, *everywhere):
             yield SystemCommand(self.tr(f"key.{name}"), self.tr(f"about.{name}"), action)
 
+    def action_forget(self) -> None:
+        """Forget the inputs and paths of earlier runs."""
+        self.state.forget()
+        self.say(self.tr("forgotten"))
+
     async def action_quit(self) -> None:
-        """Leave; a running diagnosis is stopped first, or the process would wait for it."""
-        if self.job:
-            self.job.cancel.set()
+        """Leave; what runs is stopped first, or the process would wait for it."""
+        self._stop_all()
         self.exit()
 
     def _fatal_error(self) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.cells import cell_len, chop_cells
+from rich.text import Text
 from textual.binding import ActiveBinding
 from textual.screen import ModalScreen, Screen, ScreenResultType
 
@@ -15,15 +16,39 @@ from doctor.render import text as layout
 from doctor.render.safe import redact, safe
 
 if TYPE_CHECKING:
+    from textual.widgets import Tree
+    from typing_extensions import Self
+
     from doctor.tui.app import DoctorApp
 
 NARROW_BELOW = 100
 """Columns from which panes stand side by side."""
 
+LOW_BELOW = 36
+"""Rows from which there is room for more than what is needed."""
+
+
+_ascii: bool | None = None
+
+
+def use_ascii(said: bool | None) -> None:
+    """Marks and frames in ASCII or not; None: as DOCTOR_ASCII says."""
+    global _ascii  # noqa: PLW0603 - one screen, one terminal
+    _ascii = said
+
 
 def ascii_only() -> bool:
     """Whether marks and frames must do without Unicode."""
-    return bool(os.environ.get("DOCTOR_ASCII"))
+    return bool(os.environ.get("DOCTOR_ASCII")) if _ascii is None else _ascii
+
+
+def tree_marks(tree: Tree[Any]) -> None:
+    """The marks of a tree for a terminal with or without Unicode."""
+    if ascii_only():
+        tree.ICON_NODE, tree.ICON_NODE_EXPANDED = "+ ", "- "
+    else:
+        tree.ICON_NODE, tree.ICON_NODE_EXPANDED = "▸ ", "▾ "
+    tree.show_guides = not ascii_only()
 
 
 def outside(text: str) -> str:
@@ -39,6 +64,16 @@ def wrap(text: str, columns: int) -> list[str]:
     return out
 
 
+def styled(lines: Sequence[layout.Line], *, fold: bool = False) -> Text:
+    """Lines as one text; ``fold``: what is too long, such as a command, goes on in the next line."""
+    text = Text(no_wrap=not fold, overflow="fold" if fold else None)
+    for line in lines:
+        for style, piece in line:
+            text.append(piece, style)
+        text.append("\n")
+    return text
+
+
 class TranslatedScreen(Screen[ScreenResultType]):
     """A screen whose key labels are keys of the text tables; :meth:`retranslate` sets the rest."""
 
@@ -47,6 +82,11 @@ class TranslatedScreen(Screen[ScreenResultType]):
     ``tui.about.copy``."""
     KEY_SECTION: ClassVar[tuple[str, tuple[tuple[str, str], ...]]] = ("", ())
     """The heading of this screen in the help (a text key) and its rows: (keys, text key)."""
+
+    @classmethod
+    def opened(cls, app: DoctorApp) -> Self:
+        """A new one, as its key opens it."""
+        return cls()
 
     def commands(self) -> list[tuple[str, Callable[[], Any]]]:
         """(name, what to call) of the actions that the palette offers here."""
@@ -76,6 +116,9 @@ class TranslatedScreen(Screen[ScreenResultType]):
             out[key] = active
         return out
 
+    def machine_changed(self) -> None:
+        """There is news in ``doctor.checking``."""
+
     def retranslate(self) -> None:
         """Set every text anew; called once at the start and after each change of language."""
 
@@ -86,3 +129,6 @@ class TranslatedScreen(Screen[ScreenResultType]):
 
 class TranslatedModal(TranslatedScreen[ScreenResultType], ModalScreen[ScreenResultType]):
     """A dialog."""
+
+    PASTES: ClassVar[bool] = False
+    """Whether a paste over the dialog goes where every paste goes."""

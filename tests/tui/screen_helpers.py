@@ -10,7 +10,8 @@ from textual.worker import WorkerCancelled
 from doctor import __version__
 
 HERE = Path(__file__).parent
-GROUPS = ("diagnose", "count", "search", "checks", "machine", "model", "offer", "patch", "write", "history")
+GROUPS = ("diagnose", "count", "search", "checks", "machine", "model", "offer", "patch", "write", "history",
+          "trial", "draft", "lint")  # fmt: skip
 
 HEAD = "DEVICE({pid},7f00,python):2026-03-18-09:{time}.100.200 [mindspore/ccsrc/a.cc:{line}] Run]"
 

@@ -10,11 +10,13 @@ from textual.widgets import DataTable, Input, Tree
 from doctor.model import Edit
 from doctor.patch import diff
 from doctor.patch.plan import FilePatch
+from doctor.render.plot import bar
 from doctor.tui import configs
 from doctor.tui.app import DoctorApp
 from doctor.tui.screens.confirm import ConfirmScreen
 from doctor.tui.screens.home import HomeScreen
-from doctor.tui.screens.model import ModelScreen, bar
+from doctor.tui.screens.model import ModelScreen
+from doctor.tui.screens.model.patching import PatchPage
 from doctor.tui.screens.open import OpenScreen
 from doctor.tui.widgets.diffview import DiffView
 
@@ -333,7 +335,7 @@ async def test_only_the_patch_that_was_asked_about_is_written(place):
         await press(pilot, "m", "4", "a")
         model = the.screen_stack[-2]
         assert isinstance(model, ModelScreen)
-        model._compose_patch()
+        model.query_one(PatchPage).compose_patch()
         await press(pilot, "y")
         assert (place / "broken.yaml").read_text() == BROKEN
         assert any("changed meanwhile" in text for text in notices(the))

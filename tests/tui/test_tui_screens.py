@@ -9,7 +9,6 @@ from rich.cells import cell_len
 from screen_helpers import diagnose, same_screen, settle, text_of
 
 from doctor.i18n import texts
-from doctor.tui.screens.checks import ChecksScreen
 from doctor.tui.widgets.causes import CauseTree
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -20,7 +19,7 @@ SIZES = [(80, 24), (120, 40), (200, 60)]
 async def test_home(app, lang, size):
     the = app(lang)
     async with the.run_test(size=size) as pilot:
-        await pilot.pause()
+        await settle(pilot)
         same_screen(f"home-{lang}-{size[0]}", the)
 
 
@@ -31,19 +30,6 @@ async def test_result(app, run, lang, size):
     async with the.run_test(size=size) as pilot:
         await diagnose(pilot, "run")
         same_screen(f"result-{lang}-{size[0]}", the)
-
-
-@pytest.mark.parametrize(("lang", "size"), [("zh", (80, 24)), ("en", (120, 40))])
-async def test_checks(app, lang, size):
-    the = app(lang)
-    async with the.run_test(size=size) as pilot:
-        await pilot.press("k")
-        await settle(pilot)
-        same_screen(f"state-{lang}-{size[0]}", the)
-        await pilot.press("2")
-        await pilot.pause()
-        await pilot.pause()
-        same_screen(f"rules-{lang}-{size[0]}", the)
 
 
 @pytest.mark.parametrize("lang", ["zh", "en"])
@@ -60,19 +46,15 @@ async def test_help_and_save(app, run, lang):
         same_screen(f"save-{lang}", the)
 
 
-async def test_no_line_is_wider_than_the_screen_and_chinese_columns_line_up(app, run):
+async def test_no_line_is_wider_than_the_screen(app, run):
     the = app("zh")
     async with the.run_test(size=(100, 30)) as pilot:
         await diagnose(pilot, "run")
-        rows = [strip.text for strip in the.screen._compositor.render_strips()]
-        assert {cell_len(row) for row in rows} == {100}
-        await pilot.press("k")
-        await settle(pilot)
-        await pilot.press("2")
-        await pilot.pause()
-        lines = [line for line in text_of(the).splitlines() if "90" in line and "错误" in line]
-        starts = {cell_len(line[: line.index("错误")]) for line in lines}
-        assert len(lines) == 2 and len(starts) == 1
+        for key in ("k", "2", "4"):
+            rows = [strip.text for strip in the.screen._compositor.render_strips()]
+            assert {cell_len(row) for row in rows} == {100}
+            await pilot.press(key)
+            await settle(pilot)
 
 
 async def test_marks_and_frames_are_ascii_on_request(app, run, monkeypatch):
@@ -92,11 +74,13 @@ async def test_the_language_changes_on_every_screen_at_once(app, run):
         await pilot.press("down", "down", "down")
         await pilot.press("k")
         await settle(pilot)
-        assert "Log rules" in text_of(the) and "Filter" in text_of(the)
+        await pilot.press("4")
+        await settle(pilot)
+        assert "Log rules" in text_of(the) and "New rule" in text_of(the)
         await pilot.press("f2")
         await pilot.pause()
         await pilot.pause()
-        assert "日志规则" in text_of(the) and "筛选" in text_of(the) and "Log rules" not in text_of(the)
+        assert "日志规则" in text_of(the) and "新规则" in text_of(the) and "Log rules" not in text_of(the)
         await pilot.press("escape")
         await settle(pilot)
         assert "显存不足" in text_of(the) and "返回" in text_of(the)
@@ -125,11 +109,11 @@ def test_every_label_of_a_key_is_a_text_in_both_languages():
     from textual.binding import Binding
 
     from doctor.tui import app, screens, widgets
-    from doctor.tui.screens import checks, confirm, help, home, model, open, result, save
+    from doctor.tui.screens import checks, confirm, help, home, model, open, result, save, smoke
     from doctor.tui.widgets import causes, detail, diffview, findings, logpane, logview
 
     seen = 0
-    modules = [app, screens, widgets, checks, confirm, help, home, model, open, result, save]
+    modules = [app, screens, widgets, checks, confirm, help, home, model, open, result, save, smoke]
     for module in (*modules, causes, detail, diffview, findings, logpane, logview):
         for thing in vars(module).values():
             for binding in vars(thing).get("BINDINGS", ()) if isinstance(thing, type) else ():
@@ -138,32 +122,6 @@ def test_every_label_of_a_key_is_a_text_in_both_languages():
                     assert binding.description in texts("zh") and binding.description in texts("en")
     assert seen > 20
     assert set(texts("zh")) == set(texts("en"))
-
-
-async def test_rules_are_filtered_by_id_topic_and_both_titles(app):
-    the = app("en")
-    async with the.run_test(size=(120, 40)) as pilot:
-        await pilot.press("k")
-        await settle(pilot)
-        await pilot.press("slash")
-        screen = the.screen
-        assert isinstance(screen, ChecksScreen)
-        table = screen.query_one("#rule-table")
-
-        async def shown(word):
-            screen.query_one("#filter").value = word
-            await pilot.pause()
-            await pilot.pause()
-            return [str(table.get_row_at(n)[0]) for n in range(table.row_count)]
-
-        assert await shown("") == ["HCCL901", "HCCL902", "MEM901"]
-        assert await shown("mem9") == ["MEM901"]
-        assert "Out of device memory" in text_of(the) and "made up for the screen tests" in text_of(the)
-        assert await shown("hccl.timeout") == ["HCCL901", "HCCL902"]
-        assert await shown("hccl slow") == ["HCCL902"]
-        assert await shown("链路") == ["HCCL902"]
-        assert await shown("[bold]") == []
-        assert "No rule fits" in text_of(the)
 
 
 def test_nothing_but_the_screen_loads_textual():

@@ -1,278 +1,244 @@
-"""What the doctor can judge at the moment, and every rule it knows."""
+"""The rules room: browse and read rules, try one, write one, and what can be judged at present."""
 
 from __future__ import annotations
 
-import re
-from typing import Any, ClassVar, NamedTuple
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
 
-from rich.cells import cell_len
 from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, VerticalScroll
 from textual.message import Message
-from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
+from textual.widget import Widget
+from textual.widgets import Footer, Input, TabbedContent, TabPane, TextArea
 
 from doctor import crash
-from doctor.engine import NOT_JUDGED_KINDS, UNDERSTOOD
-from doctor.i18n import pick, tr
-from doctor.render.text import mark
-from doctor.rulebase import RuleBase
-from doctor.rulecli import LABELS
-from doctor.tui.base import TranslatedScreen, ascii_only, outside, wrap
+from doctor.tui.base import TranslatedScreen
+from doctor.tui.screens.confirm import ConfirmScreen
+from doctor.tui.screens.open import OpenScreen
+from doctor.tui.screens.rules.browse import BrowsePage, RulePage, RuleTree
+from doctor.tui.screens.rules.page import Page, Room
+from doctor.tui.screens.rules.state import StatePage
+from doctor.tui.screens.rules.trial import TrialPage
+from doctor.tui.screens.rules.write import WritePage
+from doctor.tui.widgets.logpane import LogPane
 
-_FIELD = re.compile(r"\{\w{1,40}\??\}")
-
-
-class State(NamedTuple):
-    """What was found out about the rules."""
-
-    base: RuleBase
-    engine: str
-    rows: list[dict[str, Any]]
-
-
-class RulePage(VerticalScroll):
-    """The page of a rule, laid out anew when the width changes."""
-
-    def __init__(self, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._text, self._lang = "", "en"
-
-    def compose(self) -> ComposeResult:
-        yield Static(id="rule-text", markup=False)
-
-    def show(self, text: str, lang: str) -> None:
-        """Another page."""
-        self._text, self._lang = text, lang
-        self._lay_out()
-        self.scroll_home(animate=False)
-
-    def on_resize(self) -> None:
-        self._lay_out()
-
-    def _lay_out(self) -> None:
-        text = hanging(self._text, self.scrollable_content_region.width - 1, self._lang)
-        self.query_one("#rule-text", Static).update(Text(text, no_wrap=True))
+TABS = ("rules", "try", "new", "state")
+"""The pages in the order of their keys."""
 
 
 class ChecksScreen(TranslatedScreen[None]):
-    """Two tabs: the state, and the rules."""
+    """Four pages. ``line``: a log line (with the level of its record and where it was seen) to make a rule of."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("1", "tab('state')", "tui.checks.state"),
-        Binding("2", "tab('rules')", "tui.checks.rules"),
-        Binding("slash", "filter", "tui.key.filter"),
+        *(Binding(str(n), f"tab('{name}')", f"tui.checks.{name}", show=False) for n, name in enumerate(TABS, 1)),
+        Binding("slash", "find", "tui.key.find"),
+        Binding("y", "source", "tui.key.source"),
+        Binding("t", "try_rule", "tui.key.try_rule"),
+        Binding("n", "new", "tui.key.new_rule"),
+        Binding("f3", "try_file", "tui.key.try_file"),
+        Binding("f5", "try_log", "tui.key.try_log"),
+        Binding("ctrl+s", "save_rule", "tui.key.save_rule"),
+        Binding("f4", "edit", "tui.key.edit"),
+        Binding("z", "zoom", "tui.key.zoom", show=False),
         Binding("escape", "back", "tui.key.back"),
+        # where it stands it leaves no room for the keys of this screen
+        Binding("e", "app.machine", "tui.key.machine", show=False),
     ]
-    PALETTE: ClassVar[tuple[str, ...]] = ("filter", "back")
+    PALETTE: ClassVar[tuple[str, ...]] = (
+        "find", "source", "try_rule", "try_file", "try_log", "new_rule", "save_rule", "edit", "zoom", "back",
+    )  # fmt: skip
+    KEY_SECTION = ("help.rules", (
+        ("1 … 4", "key.rule_pages"), ("/", "key.find"), ("y", "key.source"), ("t", "key.try_rule"),
+        ("F3  F5", "key.try_other"), ("n", "key.new_rule"), ("Ctrl+S", "key.save_rule"), ("F4", "key.edit"),
+    ))  # fmt: skip
 
     class Ready(Message):
         """The rules are loaded."""
 
-        def __init__(self, state: State | None, error: str) -> None:
+        def __init__(self, room: Room | None, error: str) -> None:
             super().__init__()
-            self.state, self.error = state, error
+            self.room, self.error = room, error
 
-    def __init__(self) -> None:
+    def __init__(self, line: tuple[str, str, str] | None = None) -> None:
         super().__init__()
-        self._state: State | None = None
-        self._error = ""
+        self._line = line
 
     def compose(self) -> ComposeResult:
         with TabbedContent(id="tabs"):
-            with TabPane(" ", id="state"), VerticalScroll():
-                yield Static(id="state-text", markup=False)
             with TabPane(" ", id="rules"):
-                yield Input(id="filter", compact=True)
-                with Container(id="rule-panes"):
-                    yield DataTable(id="rule-table", cursor_type="row", zebra_stripes=True)
-                    yield RulePage(id="rule-page")
+                yield BrowsePage(id="browse-page")
+            with TabPane(" ", id="try"):
+                yield TrialPage(id="try-page")
+            with TabPane(" ", id="new"):
+                yield WritePage(id="new-page")
+            with TabPane(" ", id="state"):
+                yield StatePage(id="state-page")
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
         super().on_mount()
+        self.query_one(RuleTree).focus()
+        if self._line is not None:
+            self.write_from(*self._line)
         self._load()
 
     @work(thread=True, exclusive=True, group="checks", exit_on_error=False)
     def _load(self) -> None:
         try:
-            from doctor.rulecli import rows
+            from doctor.rulesearch import Index
             from doctor.scan.scanner import Matcher
 
             base = self.doctor.rulebase()
-            state = State(base, Matcher(base).engine.name, rows(base))
+            room = Room(base, Matcher(base).engine.name, Index(base))
         except Exception as error:
             crash.save(error, "tui")
             self.post_message(self.Ready(None, f"{type(error).__name__}: {error}"))
             return
-        self.post_message(self.Ready(state, ""))
+        self.post_message(self.Ready(room, ""))
 
     @on(Ready)
     def _ready(self, event: Ready) -> None:
-        self._state, self._error = event.state, event.error
-        self.retranslate()
+        self.query_one(StatePage).error = event.error
+        for page in self.query(Page):
+            page.enter(event.room)
+        if event.room is None:
+            self.action_tab("state")
 
     # ------------------------------------------------------------------ texts
 
     def retranslate(self) -> None:
         tabs = self.query_one("#tabs", TabbedContent)
-        tabs.get_tab("state").label = Text(self.tr("checks.state"))
-        tabs.get_tab("rules").label = Text(self.tr("checks.rules"))
-        self.query_one("#filter", Input).placeholder = self.tr("checks.filter")
-        self.query_one("#state-text", Static).update(self._state_text())
-        self._fill()
+        for n, name in enumerate(TABS, 1):
+            tabs.get_tab(name).label = Text(f"{n} {self.tr(f'checks.{name}')}")
+        for page in self.query(Page):
+            page.retranslate()
 
-    def _state_text(self) -> Text:
-        if self._state is None:
-            return Text(outside(self._error) if self._error else self.tr("checks.loading"))
-        base, engine, _ = self._state
-        text, columns = Text(), self.size.width - 5
+    def commands(self) -> list[tuple[str, Callable[[], Any]]]:
+        tabs = [(f"page_{name}", partial(self.action_tab, name)) for name in ("rules", "state")]
+        own = {"new_rule": self.action_new}
+        return [*tabs, *((name, own.get(name) or getattr(self, f"action_{name}")) for name in self.PALETTE)]
 
-        def row(severity: str, label: str, value: str) -> None:
-            text.append(f"  {mark(severity, ascii_only())} ")
-            text.append(label + " " * max(1, room - cell_len(label)))
-            rows = wrap(value, max(20, columns - room - 4))
-            text.append(("\n" + " " * (room + 4)).join(rows) + "\n")
+    # ------------------------------------------------------------------ actions
 
-        from doctor.scan.kinds import KINDS
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        home = {"source": "rules", "try_file": "try", "try_log": "try", "save_rule": "new", "edit": "new"}.get(action)
+        if action in ("try_rule", "new", "find"):
+            return self._tab in ("rules", "state")
+        return home is None or self._tab == home
 
-        kinds = [k for k in KINDS if k not in ("empty", "binary")]
-        room = 2 + max(
-            cell_len(s)
-            for s in (*(tr(self.doctor.lang, f"kind.{k}") for k in kinds), *(self.tr(f"checks.{k}") for k in _ROWS))
-        )
-        families: dict[str, int] = {}
-        for rule in base:
-            family = rule.id.rstrip("0123456789")
-            families[family] = families.get(family, 0) + 1
-        text.append(self.tr("checks.base") + "\n", "bold")
-        row("healthy", self.tr("checks.count"), f"{len(base)}")
-        row("healthy", self.tr("checks.families"), "  ".join(f"{k} {n}" for k, n in sorted(families.items())))
-        row("healthy", self.tr("checks.topics"), f"{len(base.topics)}")
-        row("healthy", self.tr("checks.codes"), f"{len(base.codes)}")
-        row("healthy", self.tr("checks.engine"), engine)
-        row("warning" if base.problems else "healthy", self.tr("checks.problems"), f"{len(base.problems)}")
-        for problem in base.problems[:50]:
-            text.append(f"      {outside(str(problem))}\n", "yellow")
-        text.append(f"\n{self.tr('checks.inputs')}\n", "bold")
-        for kind in kinds:
-            state = "judged" if kind in UNDERSTOOD else "partly"
-            if kind in NOT_JUDGED_KINDS:
-                state = "not_yet"
-            sign = {"judged": "healthy", "partly": "advice", "not_yet": "unknown"}[state]
-            row(sign, tr(self.doctor.lang, f"kind.{kind}"), self.tr(f"checks.{state}"))
-        return text
+    @on(TabbedContent.TabActivated)
+    def _activated(self) -> None:
+        self.refresh_bindings()
 
-    # ------------------------------------------------------------------ rules
-
-    def _fill(self) -> None:
-        """The table of the rules that hold what was typed, in id, topic, name or title."""
-        table = self.query_one("#rule-table", DataTable)
-        wanted = self.query_one("#filter", Input).value.strip().lower().split()
-        kept = self._selected()
-        table.clear(columns=True)
-        lang = self.doctor.lang
-        for key in ("id", "severity", "confidence", "title", "topic"):
-            table.add_column(Text(self.tr(f"checks.column.{key}")), key=key)
-        shown = []
-        for rule in self._state.rows if self._state else ():
-            words = [rule["id"], rule["topic"], rule["name"], *rule["title"].values(), *rule["covers"]]
-            where = " ".join(words).lower()
-            if all(word in where for word in wanted):
-                shown.append(rule["id"])
-                table.add_row(
-                    Text(rule["id"]),
-                    Text(f"{mark(rule['severity'], ascii_only())} {tr(lang, 'severity.' + rule['severity'])}"),
-                    Text(tr(lang, f"confidence.{rule['confidence']}")),
-                    Text(outside(_FIELD.sub("…", pick(rule["title"], lang)))),
-                    Text(rule["topic"]),
-                    key=rule["id"],
-                )
-        if kept in shown:
-            table.move_cursor(row=shown.index(kept))
-        self._explain(self._selected())
-
-    def _selected(self) -> str:
-        table = self.query_one("#rule-table", DataTable)
-        if not table.row_count:
-            return ""
-        key = table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
-        return key or ""
-
-    def _explain(self, rule_id: str) -> None:
-        page = self.query_one(RulePage)
-        if self._state is None or not rule_id:
-            page.show(self.tr("checks.no_rule") if self._state else "", self.doctor.lang)
-            return
-        from doctor.rulecli import rule_text
-
-        base = self._state.base
-        page.show(rule_text(base, base.whole(rule_id), self.doctor.lang), self.doctor.lang)
-
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._lay_out)
-
-    def _lay_out(self) -> None:
-        self.query_one("#state-text", Static).update(self._state_text())
-
-    @on(DataTable.RowHighlighted)
-    def _row(self, event: DataTable.RowHighlighted) -> None:
-        self._explain(str(event.row_key.value or ""))
-
-    @on(Input.Changed, "#filter")
-    def _filtered(self) -> None:
-        self._fill()
-
-    @on(Input.Submitted, "#filter")
-    def _to_table(self) -> None:
-        self.query_one("#rule-table", DataTable).focus()
+    @property
+    def _tab(self) -> str:
+        return self.query_one("#tabs", TabbedContent).active
 
     def action_tab(self, name: str) -> None:
-        """Show a tab and give it the focus."""
+        """Show a page and give it the focus."""
+        if self.maximized:
+            self.minimize()
+        if name == "try":
+            self.query_one(TrialPage).choose(self.query_one(BrowsePage).rule_id)
         self.query_one("#tabs", TabbedContent).active = name
-        if name == "rules":
-            self.query_one("#rule-table", DataTable).focus()
+        page = self.query_one(f"#{name} Page", Page) if name != "rules" else self.query_one(BrowsePage)
+        page.take_focus()
+        self.refresh_bindings()
 
-    def action_filter(self) -> None:
-        """Type into the filter."""
+    def action_find(self) -> None:
+        """Type words to search for."""
         self.query_one("#tabs", TabbedContent).active = "rules"
         self.query_one("#filter", Input).focus()
 
-    def action_back(self) -> None:
-        if isinstance(self.focused, Input):
-            self.query_one("#rule-table", DataTable).focus()
-        else:
+    def action_source(self) -> None:
+        """The file of the rule, or its page again."""
+        page = self.query_one(BrowsePage)
+        if self._tab != "rules":
+            self.action_tab("rules")
+        page.source = not page.source
+        page.read()
+
+    def action_try_rule(self) -> None:
+        """Try the rule under the cursor."""
+        self.action_tab("try")
+
+    def action_try_file(self) -> None:
+        """Try the rule on a file or folder."""
+        self.action_tab("try")
+
+        def chosen(path: str | None) -> None:
+            if path:
+                self.query_one(TrialPage).try_path(path)
+
+        self.app.push_screen(OpenScreen(os.getcwd(), "rules.open"), chosen)
+
+    def action_try_log(self) -> None:
+        """Try the rule on the log that is open below this screen."""
+        for screen in reversed(self.app.screen_stack):
+            for pane in screen.query(LogPane):
+                if pane.path:
+                    self.action_tab("try")
+                    self.query_one(TrialPage).try_path(pane.path)
+                    return
+        self.doctor.say(self.tr("rules.no_log"), wrong=True)
+
+    def action_new(self) -> None:
+        """Write a rule of one's own."""
+        self.action_tab("new")
+
+    def write_from(self, line: str, level: str = "", context: str = "") -> None:
+        """Make a rule of a log line."""
+        page = self.query_one(WritePage)
+        self.query_one("#tabs", TabbedContent).active = "new"
+        page.start(line, level, context)
+
+    def action_save_rule(self) -> None:
+        """Save the new rule where it says."""
+        if self._tab == "new":
+            self.query_one(WritePage).save()
+
+    def action_edit(self) -> None:
+        """Save the new rule and open it in $EDITOR."""
+        if self._tab == "new":
+            self.query_one(WritePage).edit()
+
+    def _answered(self, yes: bool | None) -> None:
+        if yes:
             self.dismiss()
 
+    def action_zoom(self) -> None:
+        """The pane with the focus alone, or all of them again."""
+        if self.maximized:
+            self.minimize()
+            return
+        kinds = (RuleTree, RulePage)
+        pane = (
+            next((p for p in self.focused.ancestors_with_self if isinstance(p, kinds)), None) if self.focused else None
+        )
+        if isinstance(pane, Widget):
+            self.maximize(pane, container=False)
 
-def hanging(text: str, columns: int, lang: str) -> str:
-    """A page of labels and texts, wrapped so that the texts stay in their column."""
-    labels = [tr(lang, key) for key in PAGE]
-    if columns < 20:
-        return text
-    out = []
-    for line in text.split("\n"):
-        label = next((one for one in labels if line.startswith(one + " ")), "")
-        if not label and not line.startswith(" "):
-            out += wrap(line, columns)
-            continue
-        beside = columns >= 50 and cell_len(label) < LABELS[lang]
-        indent = " " * (LABELS[lang] if beside or columns >= 50 else 2)
-        rows = wrap(line[len(label) :].strip(), columns - len(indent))
-        if label and not beside:
-            out += [label, *(indent + row for row in rows)]
+    def action_back(self) -> None:
+        """Out of a text, then to the rules, then away; a rule that is not saved is asked about."""
+        trial = self.query_one(TrialPage)
+        if self.maximized:
+            self.minimize()
+        elif trial.running:
+            trial.stop()
+        elif isinstance(self.focused, TextArea) and self._tab == "try":
+            self.query_one("#try-answer").focus()
+        elif isinstance(self.focused, Input | TextArea) and self._tab == "new":
+            self.query_one("#new-answer").focus()
+        elif isinstance(self.focused, Input):
+            self.query_one(RuleTree).focus()
+        elif self._tab not in ("rules", "state"):
+            self.action_tab("rules")
+        elif self.query_one(WritePage).unsaved:
+            question = ConfirmScreen(lambda: [self.tr("rules.ask_leave"), self.tr("rules.ask_leave_why")])
+            self.app.push_screen(question, self._answered)
         else:
-            head = label + " " * (len(indent) - cell_len(label))
-            out += [(head if n == 0 else indent) + row for n, row in enumerate(rows)]
-    return "\n".join(out)
-
-
-PAGE = (
-    "topic", "strength", "applies_to", "cause", "next", "fix", "explains", "explained_by", "sources", "seeds",
-    "fires_on", "quiet_on",
-)  # fmt: skip
-"""The labels of the page of a rule."""
-
-_ROWS = ("count", "families", "topics", "codes", "engine", "problems")
+            self.dismiss()

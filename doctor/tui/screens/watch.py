@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -31,6 +31,9 @@ from doctor.watch import Options, Watcher, show
 
 INTERVAL = 1.0
 """Seconds between two looks."""
+
+if TYPE_CHECKING:
+    from doctor.tui.app import DoctorApp
 
 
 class Warned(NamedTuple):
@@ -103,6 +106,10 @@ class WatchScreen(TranslatedScreen[None]):
         def __init__(self, report: Report) -> None:
             super().__init__()
             self.report = report
+
+    @classmethod
+    def opened(cls, app: DoctorApp) -> WatchScreen:
+        return cls(rules=app.rules)
 
     def __init__(
         self, path: str = "", rules: str | None = None, interval: float = INTERVAL,
