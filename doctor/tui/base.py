@@ -20,7 +20,6 @@ from doctor.render.safe import UNSAFE, redact, safe
 
 if TYPE_CHECKING:
     from textual.widgets import Tree
-    from typing_extensions import Self
 
     from doctor.tui.app import DoctorApp
 
@@ -100,7 +99,7 @@ class TranslatedScreen(Screen[ScreenResultType]):
     """The heading of this screen in the help (a text key) and its rows: (keys, text key)."""
 
     @classmethod
-    def opened(cls, app: DoctorApp) -> Self:
+    def opened(cls, app: DoctorApp) -> TranslatedScreen[ScreenResultType]:
         """A new one, as its key opens it."""
         return cls()
 
