@@ -36,7 +36,7 @@ MISSING = -1e308
 
 ROWS = 1 << 19
 """Rows kept of a track in a run of one file."""
-ROWS_LEAST = 1 << 13
+ROWS_LEAST = 1 << 12
 """Rows kept of a track however many files there are."""
 TRACKS = 64
 LAYOUTS = 24
