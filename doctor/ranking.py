@@ -265,6 +265,8 @@ def _without_words(base: RuleBase, case: "culprit.Case | None", sources: Sequenc
         )
     if not case.gone or case.gone not in base:
         return None
+    from doctor import culprit
+
     rule = base[case.gone]
     ranks = case.blame.ranks
     first = case.run.lanes.get(ranks[0]) if ranks else None
