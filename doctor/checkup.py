@@ -126,26 +126,46 @@ class Checkup:
         """findings from elsewhere that belong to this report (files)"""
         self.inputs: tuple[InputSeen, ...] = ()
         self.seconds: dict[str, float] = {}
+        self.waiting: list[Spec] = list(self.specs)
+        """checks whose facts are not all there"""
+        self._asked: set[str] = set()
+
+    def running(self, spec: Spec) -> bool:
+        """Whether a fact that a waiting check still needs is being asked for."""
+        return any(need not in self.facts and need in self._asked for need in (n.removesuffix("?") for n in spec.needs))
+
+    def _begun(self, probe: probes.Probe) -> None:
+        self._asked.update(probe.gives)
 
     def steps(self) -> Iterator[Step]:
         """Run everything; yields whenever a probe has answered. Ends early when the options say cancelled."""
         everything = probes.all_probes()
         needed = set(self.options.facts)
         needed |= {need.removesuffix("?") for spec in self.specs for need in spec.needs}
-        waiting = list(self.specs)
         given = {name for probe in everything for name in probe.gives}
         if not self.options.only or {"env", "npu", "hccl"}.intersection(self.options.only):
             needed |= given.intersection(DRAWN)
         for name in needed - given:
             self.facts[name] = Unknown(name, "not_asked")
-        for done in probes.run(self.host, probes.wanted(everything, needed), self.facts, self.options.cancelled):
+        wanted = probes.wanted(everything, needed)
+        for done in probes.run(self.host, wanted, self.facts, self.options.cancelled, self._begun):
             self.facts.update(done.facts)
             self.seconds[done.probe.name] = round(done.seconds, 3)
-            ready = [spec for spec in waiting if all(need.removesuffix("?") in self.facts for need in spec.needs)]
-            waiting = [spec for spec in waiting if spec not in ready]
+            known = [all(need.removesuffix("?") in self.facts for need in spec.needs) for spec in self.waiting]
+            ready = [spec for spec, there in zip(self.waiting, known, strict=True) if there]
+            self.waiting = [spec for spec, there in zip(self.waiting, known, strict=True) if not there]
             found = [finding for spec in ready for finding in judge(spec, self.facts)]
             self.findings += found
-            yield Step(tuple(found), self.facts, len(self.specs) - len(waiting), len(self.specs))
+            yield Step(tuple(found), self.facts, len(self.specs) - len(self.waiting), len(self.specs))
+
+    def renew(self, other: Checkup) -> None:
+        """Take the findings and facts of another run over some of the checks in place of the own ones."""
+        again = {spec.rule.id for spec in other.specs}
+        self.findings = [finding for finding in self.findings if finding.id not in again] + other.findings
+        self.waiting = [spec for spec in self.waiting if spec.rule.id not in again]
+        asked = {name: f for name, f in other.facts.items() if not (isinstance(f, Unknown) and f.why == "not_asked")}
+        self.facts.update(asked)
+        self.seconds.update(other.seconds)
 
     def report(self) -> Report:
         """The report of what was found so far."""
@@ -282,7 +302,11 @@ def diagnose(base: RuleBase, findings: Sequence[Finding]) -> tuple[Diagnosis, ..
             failed.setdefault(finding.id, []).append(n)
     for rows in failed.values():
         rows.sort(key=lambda n: (SEVERITIES.index(findings[n].severity), n))
-    parent = _parents(base, {rule: findings[rows[0]] for rule, rows in failed.items()})
+    leads = {rule: findings[rows[0]] for rule, rows in failed.items()}
+    for rule, rows in failed.items():
+        if not all(findings[n].because for n in rows):
+            leads[rule] = leads[rule]._replace(because="")  # elsewhere it fails by itself
+    parent = _parents(base, leads)
     heads = [rule for rule in failed if rule not in parent]
     heads.sort(
         key=lambda rule: (
@@ -299,7 +323,7 @@ def diagnose(base: RuleBase, findings: Sequence[Finding]) -> tuple[Diagnosis, ..
 
 def _parents(base: RuleBase, failed: Mapping[str, Finding]) -> dict[str, str]:
     """Which failed rule is explained by which other one. What is worse is never hidden under what is milder."""
-    parent: dict[str, str] = {}
+    parent = {rule: finding.because for rule, finding in failed.items() if finding.because in failed}
     for cause, lead in failed.items():
         for explains in base[cause].explains:
             for other, finding in failed.items():

@@ -9,8 +9,10 @@ from doctor import ranking
 from doctor.i18n import LANGUAGES, tr
 from doctor.model import SEVERITIES, Evidence, Finding, InputSeen, Place, Report, Text, Verdict, worst
 from doctor.rulebase import RuleBase, load, tool_info
+from doctor.run.partial import LARGEST, Damaged, Kept, is_partial, union
+from doctor.run.partial import load as load_partial
 from doctor.scan import kinds
-from doctor.scan.inputs import Limits, Problem, Source, expand
+from doctor.scan.inputs import Limits, Problem, Source, expand, natural_key
 from doctor.scan.inputs import problem as problem_of
 from doctor.scan.read import SMALL, STATES, Piece, Read, read_path, read_source
 from doctor.scan.scanner import Matcher, Scanned
@@ -19,6 +21,7 @@ from doctor.scan.series import ROWS, ROWS_LEAST
 if TYPE_CHECKING:
     from doctor.checkup import Checkup
     from doctor.plan.schema import Plan
+    from doctor.profile.tables import Table
 
 PARALLEL_FROM = 48 << 20
 """Bytes from which a second process pays for its start."""
@@ -26,7 +29,14 @@ PARALLEL_FROM = 48 << 20
 NOT_JUDGED_KINDS = frozenset(kinds.KINDS) - kinds.LOG_KINDS - {"empty", "binary"} | {"npu_smi", "hccn_tool"}
 """Kinds that are recognised and only judged in so far as a log rule knows a text in them."""
 
-UNDERSTOOD = frozenset(kinds.LOG_KINDS) - {"text", "npu_smi", "hccn_tool", "versions", "shell", "environment"}
+UNDERSTOOD = frozenset((*kinds.LOG_KINDS, "profile_csv", "profile_json")) - {
+    "text",
+    "npu_smi",
+    "hccn_tool",
+    "versions",
+    "shell",
+    "environment",
+}
 """Kinds of which silence means health."""
 
 PROBLEM_TEXT: dict[str, Text] = {
@@ -46,6 +56,20 @@ PROBLEM_TEXT: dict[str, Text] = {
     "not_regular": {"zh": "不是普通文件（管道、设备或套接字）", "en": "is no regular file (pipe, device or socket)"},
     "encrypted": {"zh": "压缩包已加密，请先解密", "en": "the archive is encrypted; decrypt it first"},
     "unreadable": {"zh": "无法读取", "en": "cannot be read"},
+    "partial_damaged": {
+        "zh": "这份部分结果不完整或被改动，已跳过；请重新生成或重新传输",
+        "en": "this partial result is cut off or was changed and is left out; write or copy it again",
+    },
+    "partial_version": {
+        "zh": "这份部分结果的格式版本不同，已跳过；请用同一版本的 doctor 重新生成",
+        "en": "this partial result is of another format and is left out; write it again with the same doctor",
+    },
+    "partial_rules": {
+        "zh": "这份部分结果用了这里没有的规则，已跳过；请用同一版本的 doctor 与规则重新生成",
+        "en": "this partial result speaks of rules that are not here and is left out; write it again with the same "
+        "doctor and rules",
+    },
+    "cut": {"zh": "文件在中途结束，只读了前面的部分", "en": "it ends in the middle; what is before was read"},
     "interrupted": {"zh": "已中断，只读了一部分", "en": "interrupted; only a part was read"},
     "time": {"zh": "到达时间上限，只读了一部分", "en": "the time limit was reached; only a part was read"},
 }
@@ -54,6 +78,10 @@ INTERRUPTED: Text = {
     "zh": "已中断：以下是到目前为止的结果",
     "en": "interrupted: this is what was found so far",
 }
+
+PARTIAL_NAMES = (".part", ".partial")
+
+NOT_A_PLAN: Text = {"zh": "读不出训练配置", "en": "describes no training run that can be read"}
 
 NOT_JUDGED: Text = {
     "zh": "已识别，但这个版本还不判断此类输入",
@@ -72,10 +100,14 @@ class Options(NamedTuple):
     cancelled: Callable[[], bool] = lambda: False
     progress: Callable[[int, int, str], None] | None = None
     """called with (bytes done, bytes in all or 0, name of the input)"""
+    config: str = ""
+    """the configuration that the logs belong to"""
     scanned: Callable[[Sequence[Scanned]], None] | None = None
     """called with all scans, which hold the training lines"""
     known: Callable[[Source], Read | None] = lambda source: None
     """what a source holds, if somebody has read it already and it has not changed since"""
+    kept: Callable[[Sequence[Kept], Sequence[Problem]], None] | None = None
+    """called with what was read of each source and what could not be, to be written as a partial result"""
 
 
 DEFAULTS = Options()
@@ -90,20 +122,115 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     started = time.perf_counter()
     base = load(options.rules)
     deadline = time.monotonic() + options.max_seconds if options.max_seconds else 0.0
-    stop = _stopper(options.cancelled, deadline)
     matcher = Matcher(base, options.engine)
     loaded = time.perf_counter()
-    seen: list[tuple[int, InputSeen]] = []
-    problems: list[Problem] = []
-    scans: list[tuple[int, Scanned]] = []
-    facts: dict[str, Any] = {}
-    large: list[tuple[int, Source]] = []
-    pieces: list[tuple[int, str, Piece]] = []
-    paths: dict[str, str] = {}
+    read = _gather(matcher, inputs, options, paste, deadline)
+    scanned = time.perf_counter()
+    scans = [one.scan for one in read.kept if one.judged]
+    if options.scanned:
+        options.scanned(scans)
+    if options.kept:
+        options.kept(read.kept, read.problems)
+    facts: dict[str, tuple[Any, str, int]] = {}
+    for one in read.ordered:
+        for key, (value, line) in one.facts.items():
+            facts.setdefault(key, (value, one.scan.name, line))
+    told = {key: value[0] for key, value in facts.items()}
+    pieces = [(one.scan.name, piece) for one in read.ordered for piece in one.pieces]
+    seen = [*map(_seen, read.kept), *map(problem_seen, read.problems)]
+    tables = sorted((table for one in read.ordered for table in one.tables), key=lambda table: table.source)
+    config = _config(base, options.config, told) if options.config else None
+    if config is not None:
+        pieces = [piece for piece in pieces if not _same_file(piece[0], options.config)]
+        seen = [*(s for s in seen if not _same_file(s.name, options.config)), config.seen]
+        plan = config.plan
+    else:
+        plan = _plan_among(pieces) if scans or tables else None
+    judged = [one.scan for one in read.ordered if one.judged]
+    series: tuple[dict[str, Any], ...] = ()
+    crashed: dict[str, str] = {}
+    if any(scan.tracks or scan.memory for scan in judged):
+        from doctor import training
+
+        values = {name: value.value for name, value in plan.values.items()} if plan else {}
+        held = {_Paste.name: paste} if paste is not None else {}
+        judged, series, crashed = training.judge(base, judged, read.paths, held, values)
+    profiled: dict[str, Any] = {}
+    if tables:
+        from doctor.profile import judge as profiles
+
+        ranks = {s.name: rank for s in seen if (rank := ranking.rank_in_name(s.name)) is not None}
+        of_tables = profiles.judge(base, tables, [s.name for s in seen], plan, ranks)
+        judged, profiled = [*judged, *of_tables.scans], of_tables.shown
+        crashed = crashed | of_tables.crashed
+    findings, diagnoses, run = ranking.judge(base, judged, told, _rank_tables(pieces))
+    findings += _crashes(base, crashed)
     understood: frozenset[str] = frozenset()
+    if config is not None:
+        from doctor import checkup, pasted
+
+        mine = pasted.Judged(config.findings, checkup.diagnose(base, config.findings), frozenset([options.config]))
+        diagnoses = pasted.merged(diagnoses, mine, len(findings))
+        findings += mine.findings
+    if pieces:
+        from doctor import pasted
+
+        states = pasted.judge(base, pieces, told)
+        diagnoses = pasted.merged(diagnoses, states, len(findings))
+        findings += states.findings
+        seen = [s._replace(state="read", why={}) if _now_judged(s, states.sources) else s for s in seen]
+        understood = states.sources if any(f.verdict is Verdict.PASS for f in states.findings) else frozenset()
+    if plan is not None and scans and diagnoses:
+        from doctor import causes
+
+        diagnoses = causes.draw(base, plan, diagnoses, findings, told)
+    findings += tuple(input_findings(seen, scans, base))
+    report = Report(
+        {"kind": "inputs", "inputs": list(inputs) + (["<paste>"] if paste is not None else [])},
+        "unknown",
+        diagnoses,
+        findings,
+        tuple(seen),
+        {name: {"value": value, "source": source, "line": line} for name, (value, source, line) in facts.items()}
+        | ({"profile": {"value": profiled, "source": tables[0].source, "line": 0}} if profiled else {}),
+        series,
+        {
+            "load": round(loaded - started, 4),
+            "scan": round(scanned - loaded, 4),
+            "judge": round(time.perf_counter() - scanned, 4),
+        },
+        _partial_text(read.interrupted, deadline, scans),
+        read.interrupted,
+        tool_info(base, matcher.engine.name),
+        sum(_unexplained(base, scan) for scan in scans) + sum(bool(one.suspicious) for one in read.kept),
+        run,
+    )
+    return report._replace(verdict=verdict_of(report, understood))
+
+
+class _Gathered(NamedTuple):
+    """All inputs as they were read. ``ordered``: by their names, each once, so that a run gives one report however its
+    parts came here; ``kept``: as they were named, unless partial results were among them."""
+
+    kept: list[Kept]
+    ordered: list[Kept]
+    problems: list[Problem]
+    paths: dict[str, str]
+    interrupted: bool
+
+
+def _gather(
+    matcher: Matcher, inputs: Sequence[str], options: Options, paste: bytes | None, deadline: float
+) -> _Gathered:
+    """Read every input."""
+    stop = _stopper(options.cancelled, deadline)
+    problems: list[Problem] = []
+    read_in: list[tuple[int, Kept]] = []
+    large: list[tuple[int, Source]] = []
+    paths: dict[str, str] = {}
     order = 0
-    interrupted = False
-    suspicious = 0
+    interrupted = merged = False
+    matcher.numbered = options.kept is not None
     pending: Iterable[Any] = expand(inputs, options.limits)
     if paste is not None:
         pending = (*pending, _Paste(paste))
@@ -118,50 +245,41 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
             order += 1
             if item.path is not None:
                 paths[item.name] = item.path
-            known = options.known(item)
-            if known is not None:
-                pieces += [(order, known.scan.name, piece) for piece in known.pieces]
-                suspicious += bool(known.suspicious)
-                _note(order, known, scans, seen, facts)
-                continue
-            if item.path is not None and item.size is not None and item.size > SMALL:
-                large.append((order, item))
+            before = options.known(item)
+            if before is not None:
+                read_in.append((order, _kept(before)))
                 continue
             try:
-                read = read_source(matcher, item, stop, meter.on(item.name))
-                suspicious += bool(read.suspicious)
-                pieces += [(order, read.scan.name, piece) for piece in read.pieces]
-                _note(order, read, scans, seen, facts)
+                if _holds_partial(item):
+                    merged = True
+                    part = load_partial(_whole(item), matcher.base.position)
+                    read_in += [(order, one) for one in part.sources]
+                    problems += [Problem(*one) for one in part.problems]
+                elif item.path is not None and item.size is not None and item.size > SMALL:
+                    large.append((order, item))
+                else:
+                    read_in.append((order, _kept(read_source(matcher, item, stop, meter.on(item.name)))))
+            except Damaged as error:
+                problems.append(Problem(item.name, f"partial_{error.code}", error.detail))
             except OSError as error:
                 problems.append(problem_of(item.name, error))
         matcher.rows = max(ROWS_LEAST, ROWS // max(1, len(large)))
         for number, read in _read_large(matcher, large, options, stop, meter):
-            pieces += [(number, read.scan.name, piece) for piece in read.pieces]
-            _note(number, read, scans, seen, facts)
+            read_in.append((number, _kept(read)))
     except KeyboardInterrupt:
         interrupted = True
-    interrupted = interrupted or options.cancelled() or any(s.problem == ("interrupted", "") for _, s in scans)
-    scans.sort(key=lambda pair: pair[0])
-    seen.sort(key=lambda pair: pair[0])
-    scanned = time.perf_counter()
-    inputs_seen = [s for _, s in seen]
-    for problem in problems:
-        inputs_seen.append(problem_seen(problem))
-    if options.scanned:
-        options.scanned([s for _, s in scans])
-    judged: list[Scanned] = [s for _, s in scans]
-    series: tuple[dict[str, Any], ...] = ()
-    crashed: dict[str, str] = {}
-    if any(scan.tracks or scan.memory for scan in judged):
-        from doctor import training
+    read_in.sort(key=lambda pair: pair[0])
+    kept = [one for _, one in read_in]
+    ordered = union(kept, natural_key)
+    if merged:
+        kept, problems = ordered, sorted(set(problems))
+    interrupted = interrupted or options.cancelled() or any(k.scan.problem == ("interrupted", "") for k in kept)
+    return _Gathered(kept, ordered, problems, paths, interrupted)
 
-        plan = _plan(pieces)
-        values = {name: value.value for name, value in plan.values.items()} if plan else {}
-        held = {_Paste.name: paste} if paste is not None else {}
-        judged, series, crashed = training.judge(base, judged, paths, held, values)
-    known = {k: v[0] for k, v in facts.items()}
-    findings, diagnoses, run = ranking.judge(base, judged, known, _rank_tables(pieces))
-    findings += tuple(
+
+def _crashes(base: RuleBase, crashed: dict[str, str]) -> tuple[Finding, ...]:
+    """A finding for each rule whose own code failed."""
+    return tuple(
         Finding(
             rule,
             Verdict.CRASH,
@@ -172,54 +290,14 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         )
         for rule, what in crashed.items()
     )
-    if pieces:
-        from doctor import pasted
-
-        shown = [(name, piece) for _, name, piece in sorted(pieces, key=lambda p: p[0])]
-        states = pasted.judge(base, shown, known)
-        diagnoses = pasted.merged(diagnoses, states, len(findings))
-        findings += states.findings
-        inputs_seen = [s._replace(state="read", why={}) if _now_judged(s, states.sources) else s for s in inputs_seen]
-        understood = states.sources if any(f.verdict is Verdict.PASS for f in states.findings) else frozenset()
-    findings += tuple(input_findings(inputs_seen, [s for _, s in scans], base))
-    report = Report(
-        {"kind": "inputs", "inputs": list(inputs) + (["<paste>"] if paste is not None else [])},
-        "unknown",
-        diagnoses,
-        findings,
-        tuple(inputs_seen),
-        {name: {"value": value, "source": source, "line": line} for name, (value, source, line) in facts.items()},
-        series,
-        {
-            "load": round(loaded - started, 4),
-            "scan": round(scanned - loaded, 4),
-            "judge": round(time.perf_counter() - scanned, 4),
-        },
-        _partial_text(interrupted, deadline, scans),
-        interrupted,
-        tool_info(base, matcher.engine.name),
-        sum(_unexplained(base, scan) for _, scan in scans) + suspicious,
-        run,
-    )
-    return report._replace(verdict=verdict_of(report, understood))
 
 
-def _plan(pieces: Sequence[tuple[int, str, Piece]]) -> "Plan | None":
-    """The plan of the run, if one configuration was given with its logs."""
-    texts = [(name, piece.text) for _, name, piece in pieces if piece.kind == "config"]
-    if not texts:
-        return None
-    from doctor.plan import detect
-
-    return detect.only(texts)
-
-
-def _rank_tables(pieces: Iterable[tuple[int, str, Piece]]) -> list[dict[str, Any]]:
+def _rank_tables(pieces: Iterable[tuple[str, Piece]]) -> list[dict[str, Any]]:
     """The rank tables among the inputs, as data; one that is no JSON tells nothing here."""
     import json
 
     out = []
-    for _, _, piece in pieces:
+    for _, piece in pieces:
         if piece.kind == "rank_table":
             try:
                 table = json.loads(piece.text)
@@ -228,6 +306,43 @@ def _rank_tables(pieces: Iterable[tuple[int, str, Piece]]) -> list[dict[str, Any
             if isinstance(table, dict):
                 out.append(table)
     return out
+
+
+def _same_file(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+class _Config(NamedTuple):
+    """The configuration that the user named: its plan, what is wrong with it, and how the file was seen."""
+
+    plan: "Plan | None"
+    findings: tuple[Finding, ...]
+    seen: InputSeen
+
+
+def _config(base: RuleBase, path: str, facts: dict[str, Any]) -> _Config:
+    from doctor import static
+
+    try:
+        plan, told = static.of_file(path, base, facts)
+        size = os.stat(path).st_size
+    except OSError as error:
+        return _Config(None, (), problem_seen(problem_of(path, error)))
+    if plan is None:
+        return _Config(None, (), InputSeen(path, ("config",), size, 0, None, "not_judged", NOT_A_PLAN))
+    known = tuple(f for f in told if f.verdict in (Verdict.PASS, Verdict.FAIL, Verdict.CRASH))
+    return _Config(plan, known, InputSeen(path, ("config",), size, 0))
+
+
+def _plan_among(pieces: Sequence[tuple[str, Piece]]) -> "Plan | None":
+    """The plan of the one configuration among the inputs that can belong to the logs."""
+    texts = [(name, piece.text) for name, piece in pieces if piece.kind == "config" and piece.first_line == 1]
+    if not texts:
+        return None
+    from doctor import causes, static
+
+    plans = [plan for name, text in texts if (plan := static.plan_of(name, text)) is not None]
+    return causes.of_run([plan for plan in plans if not plan.get("file.problem")])
 
 
 class _Paste:
@@ -268,30 +383,68 @@ def _stopper(cancelled: Callable[[], bool], deadline: float) -> Callable[[], boo
     return lambda: cancelled() or time.monotonic() > deadline
 
 
-def _note(
-    order: int, read: Read, scans: list[tuple[int, Scanned]], seen: list[tuple[int, InputSeen]], facts: dict[str, Any]
-) -> None:
-    """Keep a scan, say what the input was, and collect its version facts."""
+def _holds_partial(source: Source) -> bool:
+    """Whether a source is a partial result; one in an archive must be named like one."""
+    if source.path is None and not source.name.endswith(PARTIAL_NAMES):
+        return False
+    with source.open() as stream:
+        return is_partial(stream.read(32))
+
+
+def _whole(source: Source) -> bytes:
+    """All bytes of a partial result."""
+    out: list[bytes] = []
+    size = 0
+    with source.open() as stream:
+        while data := stream.read(1 << 20):
+            out.append(data)
+            size += len(data)
+            if size > LARGEST:
+                raise Damaged("damaged", f"{size} bytes")
+    return b"".join(out)
+
+
+def _kept(read: Read) -> Kept:
+    """What is kept of a source: its scan, what it was, and its version facts."""
     scan, names = read.scan, read.kinds
     state, why = "read", Text()
     if (not scan.size or names == ("empty",)) and not scan.problem:
         state, names = "empty", ("empty",)
     elif names == ("binary",):
         state, why = "unreadable", PROBLEM_TEXT["binary"]
+    elif read.tables and not read.judged:
+        state, why = _of_tables(read.tables, scan.problem)
     elif not read.judged or all(k in NOT_JUDGED_KINDS for k in names):
         state, why = "not_judged", NOT_JUDGED
     elif scan.problem:
         state, why = "partial", _problem_text(*scan.problem)
     elif scan.cancelled:
         state, why = "partial", PROBLEM_TEXT["time"]
+    facts: dict[str, tuple[Any, int]] = {}
     if scan.size:
         from doctor.scan.versions import facts as versions
 
-        for key, (value, line) in versions(scan.head).items():
-            facts.setdefault(key, (value, scan.name, line))
-    if read.judged:
-        scans.append((order, scan._replace(head=b"")))
-    seen.append((order, InputSeen(scan.name, names, scan.size, scan.lines, scan.rank, state, why)))
+        facts = dict(versions(scan.head))
+    return Kept(
+        scan._replace(head=b""), names, read.judged, state, why, read.suspicious, read.pieces, facts, read.tables
+    )  # fmt: skip
+
+
+def _seen(one: Kept) -> InputSeen:
+    scan = one.scan
+    return InputSeen(scan.name, one.kinds, scan.size, scan.lines, scan.rank, one.state, one.why)
+
+
+def _of_tables(tables: "Sequence[Table]", problem: tuple[str, str] | None) -> tuple[str, Text]:
+    """(state, why) of an input that a profiler wrote."""
+    from doctor.profile import unread
+
+    if problem:
+        return "partial", _problem_text(*problem)
+    why = next((text for table in tables if (text := unread(table))), Text())
+    if why:
+        return "not_judged", why
+    return ("partial", PROBLEM_TEXT["cut"]) if any(table.cut for table in tables) else ("read", Text())
 
 
 def _now_judged(seen: InputSeen, sources: frozenset[str]) -> bool:
@@ -348,9 +501,10 @@ def input_findings(seen: Sequence[InputSeen], scans: Sequence[Scanned], base: Ru
                                  severity="warning", confidence="certain", title=title, why=one.why))  # fmt: skip
         elif one.state == "not_judged":
             words = {lang: ", ".join(tr(lang, f"kind.{k}") for k in one.kinds) for lang in LANGUAGES}
+            why = one.why or NOT_JUDGED
             title = {
-                "zh": f"{one.name}：{words['zh']}，{NOT_JUDGED['zh']}",
-                "en": f"{one.name}: {words['en']}, {NOT_JUDGED['en']}",
+                "zh": f"{one.name}：{words['zh']}，{why['zh']}",
+                "en": f"{one.name}: {words['en']}, {why['en']}",
             }
             found.append(Finding("INPUT", Verdict.UNKNOWN, {"name": one.name}, (Evidence(one.name, 0, ""),),
                                  severity="advice", confidence="certain", title=title, why=one.why))  # fmt: skip
@@ -377,7 +531,7 @@ def add_files(
     run: "Checkup", inputs: Sequence[InputSeen], findings: Sequence[Finding], plans: "Sequence[Plan]"
 ) -> None:
     """Put what stands in files into the report of a checkup: the findings, those about the files themselves, and the
-    memory that each plan takes."""
+    memory that each plan takes, and its weight file beside the model."""
     from doctor.model import Fact
     from doctor.plan import show
 
@@ -386,12 +540,15 @@ def add_files(
     tables = [{"file": plan.file, **{lang: show.memory_table(plan, lang) for lang in LANGUAGES}} for plan in plans]
     if tables:
         run.facts["plan.memory"] = Fact("plan.memory", tables)
+    weights = show.weight_facts(plans)
+    if weights:
+        run.facts["plan.weights"] = Fact("plan.weights", weights)
 
 
-def _partial_text(interrupted: bool, deadline: float, scans: Sequence[tuple[int, Scanned]]) -> Text:
+def _partial_text(interrupted: bool, deadline: float, scans: Sequence[Scanned]) -> Text:
     if interrupted:
         return INTERRUPTED
-    if deadline and any(scan.cancelled or scan.problem == ("time", "") for _, scan in scans):
+    if deadline and any(scan.cancelled or scan.problem == ("time", "") for scan in scans):
         return {"zh": "到达时间上限：以下是到目前为止的结果", "en": "time limit reached: this is what was found so far"}
     return {}
 

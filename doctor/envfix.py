@@ -96,6 +96,11 @@ def script(report: Report, lang: str, base: RuleBase | None = None) -> str:
     return "\n".join(out) + "\n"
 
 
+def proposes(text: str) -> bool:
+    """Whether a script sets anything."""
+    return not any(f"# {nothing}" in text.splitlines() for _, nothing in _HEAD.values())
+
+
 def _failed(report: Report) -> list[Finding]:
     """Failed findings in the order of the report's diagnoses: each with what it explains."""
     order = [n for diagnosis in report.diagnoses for n in (diagnosis.finding, *diagnosis.consequences)]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from doctor.rulebase import Rule, RuleBase
-from doctor.run import lanes
+from doctor.run import lanes, waits
 from doctor.run.places import Source
 from doctor.scan.lazy import lazy
 from doctor.scan.scanner import Occurrence, Scanned
@@ -23,6 +23,9 @@ STRONG = lazy(
 EXCEPTION = lazy(r"^\s*(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b(?::|$)")
 
 
+Place = tuple[int | None, int]
+"""A rank, or a source of none: (rank, -1) or (None, order of the source)."""
+
 CLASS = {"root": 0, "either": 0, "symptom": 1, "pointer": 2, "wrapper": 3, "detail": 4, "noise": 9}
 
 
@@ -40,8 +43,13 @@ class Group(NamedTuple):
     moment: float | None = None
     """in a run of many ranks: when it happened on the common clock, from its neighbours if the line has no time"""
     kind: str = ""
-    """own (a cause) · weak (a failure of this rank without its cause) · exit (a launcher's word) · wait (it waited for
-    others, or was stopped with them) · "" (none of these)"""
+    """own (a cause) · maybe (what a run can live with, unless its rank ended there) · weak (a failure of this rank
+    without its cause) · exit (a launcher's word) · wait (it waited for others, or was stopped with them) · "" (none)"""
+
+
+def place_of(group: Group) -> Place:
+    """Where a group was seen."""
+    return (group.rank, -1) if group.rank is not None else (None, group.source.order)
 
 
 def survives(topic: str) -> bool:
@@ -126,9 +134,10 @@ def groups_of(
     for source in sources:
         for occurrence in source.scan.occurrences:
             rank = occurrence.rank if occurrence.rank is not None else source.rank
-            if rank is None and occurrence.args.get("pid", "").isdigit() and topic_of(base, occurrence.rule) in EXITS:
+            if run is not None and rank is None and topic_of(base, occurrence.rule) in EXITS:
                 # a launcher names the process that ended
-                rank = pids.get(int(occurrence.args["pid"]))
+                named, _ = waits.exit_of(occurrence, pids)
+                rank = named if named in run.lanes else None
             # one rank's worker log and plog are one place; sources without a rank stay apart
             key = (occurrence.rule, rank, -1 if rank is not None else source.order)
             table.setdefault(key, []).append((source, occurrence))
@@ -191,9 +200,11 @@ _WAITS = ("hccl.timeout.", "hccl.init", "launch.")
 
 def _kind(base: RuleBase, rule_id: str) -> str:
     """What a rule says of the rank that it fires on."""
-    if rule_id not in base or base[rule_id].severity != "error" or survives(base[rule_id].topic):
+    if rule_id not in base or base[rule_id].severity != "error":
         return ""
     rule = base[rule_id]
+    if survives(rule.topic):
+        return "maybe" if rule.role in ("root", "either") else ""
     if rule.role == "root" or (rule.role == "either" and not rule.topic.startswith("hccl.timeout.")):
         return "own"
     if rule.role == "pointer" and rule.topic in EXITS:

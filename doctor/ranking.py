@@ -6,9 +6,8 @@ finding is first asked whether its rank went on stepping; only then do role, tim
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from doctor import culprit
 from doctor.groups import (
     CLASS,
     EXCEPTION,
@@ -18,9 +17,11 @@ from doctor.groups import (
     applicable,
     code_of,
     groups_of,
+    place_of,
     role_of,
     survives,
 )
+from doctor.groups import Place as Where
 from doctor.model import CONFIDENCES, NOWHERE, Diagnosis, Evidence, Finding, Fix, Place, Text, Verdict
 from doctor.rulebase import RuleBase
 from doctor.run import lanes
@@ -29,7 +30,12 @@ from doctor.scan.lazy import lazy
 from doctor.scan.records import rank_in_name
 from doctor.scan.scanner import Occurrence, Scanned
 
+if TYPE_CHECKING:
+    from doctor import culprit
+
 UNRECOGNISED = "RUN000"
+NEIGHBOURS = 60.0
+"""Seconds by which a time taken from a neighbouring line may be wrong."""
 
 
 class _Cause(NamedTuple):
@@ -61,15 +67,13 @@ def _moment(group: Group, timed: bool) -> tuple[float, int, int]:
     return (group.seconds if timed and group.seconds is not None else 0.0, *group.order)
 
 
-def _causes(
-    base: RuleBase, groups: Sequence[Group], timed: bool, first_place: culprit.Place | None = None
-) -> list[_Cause]:
+def _causes(base: RuleBase, groups: Sequence[Group], timed: bool, first_place: Where | None = None) -> list[_Cause]:
     by_rule: dict[str, list[Group]] = {}
     for group in groups:
         by_rule.setdefault(group.rule, []).append(group)
     causes = []
     for rule_id, members in by_rule.items():
-        members.sort(key=lambda g: (g.recovered, culprit.place_of(g) != first_place, *_moment(g, timed)))
+        members.sort(key=lambda g: (g.recovered, place_of(g) != first_place, *_moment(g, timed)))
         if rule_id.startswith("CODE:"):
             code = code_of(base, rule_id)
             causes.append(_Cause(rule_id, code["topic"], code["severity"], code["role"], 5, tuple(members)))
@@ -87,6 +91,9 @@ def _covers_topic(target: str, rule_id: str, topic: str) -> bool:
 
 def _times(a: Group, b: Group, timed: bool) -> tuple[float | None, float | None]:
     """When two groups happened, by one clock: their own on one source, the common one over ranks."""
+    if a.rank == b.rank and (a.seconds is None or b.seconds is None):
+        # a line without a time took that of its neighbours: too coarse to say which of two of one rank was first
+        return None, None
     if a.moment is not None and b.moment is not None:
         return a.moment, b.moment
     return (a.seconds, b.seconds) if timed else (None, None)
@@ -104,9 +111,8 @@ def _explains(base: RuleBase, cause: _Cause, other: _Cause, timed: bool, doubt: 
             continue
         first, then = _times(a, b, timed)
         if first is not None and then is not None:
-            if first > then + 1 + doubt:
-                continue
-            if entry.within and then - first > entry.within + doubt:
+            slack = doubt + (1 if a.seconds is not None and b.seconds is not None else NEIGHBOURS)
+            if first > then + slack or (entry.within and then - first > entry.within + slack):
                 continue
         if entry.scope == "same_rank":
             mine, theirs = {g.rank for g in cause.groups}, {g.rank for g in other.groups}
@@ -118,21 +124,21 @@ def _explains(base: RuleBase, cause: _Cause, other: _Cause, timed: bool, doubt: 
 
 def _order(
     cause: _Cause,
-    rank_order: dict[culprit.Place, int],
+    rank_order: dict[Where, int],
     timed: bool,
     several: bool,
-    first_place: culprit.Place | None,
+    first_place: Where | None,
 ) -> tuple[Any, ...]:
     alike = [g for g in cause.groups if g.recovered == cause.lead.recovered]
-    first = min(rank_order.get(culprit.place_of(g), len(rank_order)) for g in alike)
+    first = min(rank_order.get(place_of(g), len(rank_order)) for g in alike)
     either = 5 if cause.role == "either" else 0
     return (
         cause.lead.recovered,
         _severity_class(cause),
-        # of a whole run that ended, what ended it comes before what it could live with
-        several and survives(cause.topic),
         # what the rank that failed first says of its own failure
         not _blamed(cause, first_place),
+        # of a whole run that ended, what ended it comes before what it could live with
+        several and survives(cause.topic),
         CLASS[cause.role],
         first,
         -(cause.priority - either),
@@ -141,22 +147,22 @@ def _order(
     )
 
 
-def _blamed(cause: _Cause, place: culprit.Place | None) -> bool:
+def _blamed(cause: _Cause, place: Where | None) -> bool:
     return place is not None and any(
-        g.kind in ("own", "weak") and not g.recovered and culprit.place_of(g) == place for g in cause.groups
+        g.kind in ("own", "weak") and not g.recovered and place_of(g) == place for g in cause.groups
     )
 
 
-def _rank_order(causes: Sequence[_Cause], timed: bool) -> dict[culprit.Place, int]:
+def _rank_order(causes: Sequence[_Cause], timed: bool) -> dict[Where, int]:
     """Places by the moment of their first failure that is no mere consequence and was not recovered from."""
-    firsts: dict[culprit.Place, tuple[float, int, int]] = {}
+    firsts: dict[Where, tuple[float, int, int]] = {}
     for cause in causes:
         if cause.severity != "error" or CLASS[cause.role] > 0 or cause.rule.startswith("CODE:"):
             continue
         for group in cause.groups:
             if not group.recovered:
                 moment = _moment(group, timed)
-                where = culprit.place_of(group)
+                where = place_of(group)
                 firsts[where] = min(firsts.get(where, moment), moment)
     return {where: n for n, where in enumerate(sorted(firsts, key=lambda w: firsts[w]))}
 
@@ -184,8 +190,13 @@ def judge(
     sources = place_sources(scans)
     run = lanes.assemble(sources)
     groups = groups_of(base, sources, facts, run)
-    case = culprit.examine(base, run, sources, groups, tables) if run else None
+    case = None
+    if run:
+        from doctor import culprit
+
+        case = culprit.examine(base, run, sources, groups, tables)
     first_place = case.place if case else None
+    groups = case.groups if case else groups
     serious = [g for g in groups if CLASS[role_of(base, g.rule)] < 4]
     timed = run is not None or (len(serious) > 0 and all(g.seconds is not None for g in serious))
     causes = _causes(base, groups, timed, first_place)
@@ -228,6 +239,8 @@ def judge(
         top = diagnoses[0].finding if diagnoses else None
         if diagnoses and (diagnoses[0].severity != "error" or (lead and lead.recovered)):
             lead = top = None
+        from doctor import culprit
+
         told = culprit.tell(case, places, range(len(places)), top, lead)
     return Judged(tuple(findings), tuple(diagnoses), told)
 
@@ -240,7 +253,7 @@ class _Head(NamedTuple):
     ranks: tuple[int, ...]
 
 
-def _without_words(base: RuleBase, case: culprit.Case | None, sources: Sequence[Source]) -> _Head | None:
+def _without_words(base: RuleBase, case: "culprit.Case | None", sources: Sequence[Source]) -> _Head | None:
     """The head of the report where the rank that failed first has no line that a rule knows."""
     if case is None:
         return None
@@ -260,8 +273,14 @@ def _without_words(base: RuleBase, case: culprit.Case | None, sources: Sequence[
         scan = first.sources[0].scan
         tail = scan.tail[-3:] or ("",)
         evidence.append(Evidence(scan.name, scan.lines, tail[-1], tail[:-1]))
+        evidence += [_evidence(*last) for last in culprit.last_errors(case.run, first)]
     if case.blame.exit is not None:
         evidence.append(_evidence(case.blame.exit.source, case.blame.exit.seen))
+    evidence += [_evidence(*case.waits.words[rank]) for rank in ranks[:1] if rank in case.waits.words]
+    if not evidence:
+        waited = next((rank for rank in case.waits.edges), None)
+        lane = case.run.lanes.get(waited) if waited is not None else None
+        evidence.append(Evidence(lane.source if lane and lane.sources else sources[0].scan.name, 0, ""))
     place = Place((first.host or None) if first else None, ranks[0] if len(ranks) == 1 else None)
     confidence = rule.confidence if case.blame.sure else "guess"
     title = fill_both(base.whole(rule.id)["title"], case.args)
@@ -277,7 +296,7 @@ def _is_wrapper_code(base: RuleBase, diagnosis: Diagnosis) -> bool:
 
 
 def _nest(
-    base: RuleBase, shown: Sequence[_Cause], timed: bool, doubt: float, first_place: culprit.Place | None, head: str
+    base: RuleBase, shown: Sequence[_Cause], timed: bool, doubt: float, first_place: Where | None, head: str
 ) -> dict[str, str]:
     """rule → rule that explains it. What is no cause goes under the head of the list when that one is a cause, or the
     failure of the rank that failed first; ``head``: a rule that comes before the list."""

@@ -172,6 +172,12 @@ class RuleBase:
         return found
 
     @property
+    def profile(self) -> dict[str, Any]:
+        """The compiled conditions over a profile, by rule; see doctor.profile."""
+        found: dict[str, Any] = self._section("profile")
+        return found
+
+    @property
     def topics(self) -> dict[str, dict[str, str]]:
         """The labels of topics.yaml with their texts."""
         found: dict[str, dict[str, str]] = self._section("topics")
@@ -229,8 +235,9 @@ class RuleBase:
         return {name: self.code(name) for name in self.code_spans}
 
 
-def pack(header: dict[str, Any], rows: list[Any], wholes: list[Any], sections: dict[str, Any]) -> bytes:
-    """The compiled form that ``RuleBase`` reads. ``rows`` and ``wholes`` are in the order of ``header['ids']``."""
+def pack(header: dict[str, Any], rows: list[Any], wholes: list[bytes], sections: dict[str, Any]) -> bytes:
+    """The compiled form that ``RuleBase`` reads. ``rows`` and ``wholes`` (JSON already) are in the order of
+    ``header['ids']``."""
     parts = _Parts()
     header = dict(header)
     header["rows"] = [parts.add(row) for row in rows]
@@ -254,8 +261,9 @@ class _Parts:
         self._size = 0
 
     def add(self, value: Any) -> list[int]:
-        """Keep a value; returns its (start, end) behind the header."""
-        data = json.dumps(value, ensure_ascii=False, default=str, separators=(",", ":")).encode()
+        """Keep a value, or the JSON of one; returns its (start, end) behind the header."""
+        data = value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False, default=str,
+                                                                 separators=(",", ":")).encode()  # fmt: skip
         self._bodies.append(data)
         start = self._size
         self._size += len(data) + 1
@@ -336,6 +344,7 @@ def _code_stamps() -> list[str]:
         "scan/matcher.py",
         "plan/cel.py",
         "plan/schema.py",
+        "profile/facts.py",
     )
     return [str(os.stat(f"{here}/{name}").st_mtime_ns) for name in names if os.path.exists(f"{here}/{name}")]
 
@@ -365,9 +374,17 @@ def load(folder: str | None = None) -> RuleBase:
             return RuleBase(folder, key, blob)
         except (ValueError, KeyError, TypeError, IndexError):
             pass
+    import gc
+
     from doctor import ruleschema
 
-    blob = ruleschema.compile_folder(folder)
+    collects = gc.isenabled()
+    gc.disable()  # some million objects and hardly a cycle: looking for garbage takes a tenth of the time
+    try:
+        blob = ruleschema.compile_folder(folder)
+    finally:
+        if collects:
+            gc.enable()
     cache.write_checked(name, blob)
     return RuleBase(folder, key, blob)
 

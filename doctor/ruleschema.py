@@ -34,7 +34,7 @@ FAMILIES = (
     "RUN",
 )
 LOG_LEVELS = ("DEBUG", "INFO", "EVENT", "WARNING", "ERROR", "CRITICAL")
-JUDGED = ("log", "check", "code", "when", "smoke", "series")
+JUDGED = ("log", "check", "code", "when", "smoke", "series", "profile")
 """Kinds of match that this version judges; a rule of another kind that loaded would silently never fire."""
 
 CODE_ARGS = {"call", "name", "value", "argument", "file", "line", "class", "count"}
@@ -47,7 +47,26 @@ _GROUP = re.compile(r"\(\?P<(\w+)>")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
-Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_STR, _MAP, _SEQ, _MERGE = (f"tag:yaml.org,2002:{name}" for name in ("str", "map", "seq", "merge"))
+
+
+class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """The safe loader without what rules do not need: resolvers that go by the path of a value. PyYAML asks for the
+    tag of every value in Python; 140,000 times for all rules."""
+
+    def descend_resolver(self, current_node: Any, current_index: Any) -> None: ...
+
+    def ascend_resolver(self) -> None: ...
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
+        """The tag of a value that has none of its own."""
+        if kind is not yaml.ScalarNode:
+            return _MAP if kind is yaml.MappingNode else _SEQ
+        if implicit[0]:
+            for tag, pattern in self.yaml_implicit_resolvers.get(value[:1], ()):
+                if pattern.match(value):
+                    return str(tag)
+        return _STR
 
 
 class Both(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -162,14 +181,16 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     when: str | WhenS | None = None
     code: CodeS | None = None
     series: SeriesS | None = None
-    profile: dict[str, Any] | None = None
+    profile: str | WhenS | None = None
     check: CheckS | None = None
     smoke: SmokeS | None = None
 
 
 class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     when: str
-    why: Both | None = None
+    zh: str
+    en: str
+    at: list[str] = []
 
 
 class FixS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -200,8 +221,9 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``log`` for a log rule or for training lines (with a ``config`` beside them where the rule wants one); ``host``
     for a check: answers by key, see ``doctor.hosts.compose``; ``config`` for a condition: the text of a file named
     ``name``, judged with some ``facts`` and the ``weights`` (shapes by name) or the ``weight_problem`` of a file
-    beside it; ``smoke`` for a verdict of the smoke test: what differs from a healthy run, see ``doctor.smoke.compose``;
-    ``code`` for a code rule: a Python file, judged for the ``versions`` given (default: the newest table)."""
+    beside it; ``profile`` for a profile: the text of each file by its name, with or without a ``config``; ``smoke`` for
+    a verdict of the smoke test: what differs from a healthy run, see ``doctor.smoke.compose``; ``code`` for a code
+    rule: a Python file, judged for the ``versions`` given (default: the newest table)."""
 
     log: str = ""
     host: dict[str, Any] = {}
@@ -210,6 +232,7 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     versions: dict[Literal["mindspore", "mindformers"], str] = {}
     config: str = ""
     name: str = "config.yaml"
+    profile: dict[str, str] = {}
     facts: dict[str, Any] = {}
     weights: dict[str, list[int]] = {}
     weight_problem: str = ""
@@ -297,8 +320,7 @@ def read_yaml(path: str) -> tuple[Any, yaml.Node | None]:
         loader = Loader(text)
         try:
             node = loader.get_single_node()
-            _refuse_double_keys(path, node)
-            return (loader.construct_document(node) if node is not None else None), node
+            return (_value(path, loader, node, 0, {}) if node is not None else None), node
         finally:
             loader.dispose()
     except RuleError:
@@ -323,10 +345,19 @@ def _bad_scalar(node: yaml.Node | None) -> int:
     return next((line for line in map(_bad_scalar, children) if line > 1), 1)
 
 
-def _refuse_double_keys(path: str, node: yaml.Node | None, depth: int = 0) -> None:
+def _value(path: str, loader: Any, node: Any, depth: int, known: dict[int, Any]) -> Any:
+    """The value of a composed node, as the loader would make it but for what a rule may not hold: keys that stand
+    twice, keys that are no words, endless nesting. ``known``: values of nodes, since an alias may stand for one."""
+    tag = node.tag
+    if tag == _STR:
+        return node.value
+    if id(node) in known:
+        return known[id(node)]
     if depth > 40:  # also an anchor that holds itself
-        raise RuleError(path, node.start_mark.line + 1 if node else 1, "is nested too deeply")
-    if isinstance(node, yaml.MappingNode):
+        raise RuleError(path, node.start_mark.line + 1, "is nested too deeply")
+    made: Any
+    if tag == _MAP:
+        made = {}
         seen: set[str] = set()
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
@@ -334,10 +365,16 @@ def _refuse_double_keys(path: str, node: yaml.Node | None, depth: int = 0) -> No
             if key.value in seen:
                 raise RuleError(path, key.start_mark.line + 1, f"key {key.value!r} stands twice")
             seen.add(key.value)
-            _refuse_double_keys(path, value, depth + 1)
-    elif isinstance(node, yaml.SequenceNode):
-        for value in node.value:
-            _refuse_double_keys(path, value, depth + 1)
+            if key.tag == _MERGE:
+                raise RuleError(path, key.start_mark.line + 1, "<< is not used in rules")
+            word = key.value if key.tag == _STR else loader.construct_object(key)
+            made[word] = _value(path, loader, value, depth + 1, known)
+    elif tag == _SEQ:
+        made = [_value(path, loader, value, depth + 1, known) for value in node.value]
+    else:
+        made = loader.construct_object(node, deep=True)
+    known[id(node)] = made
+    return made
 
 
 def read_rule(path: str) -> tuple[RuleS, yaml.Node | None]:
@@ -390,8 +427,14 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
     for name in kinds:
         if name not in JUDGED and rule.status != "draft":
             say(f"$.match.{name}", f"match.{name} is not judged by this version: keep the rule a draft")
-    if (rule.confirm or rule.contradict) and rule.status != "draft":
-        say("$.confirm", "confirm and contradict are not judged by this version: keep the rule a draft")
+    if (rule.confirm or rule.contradict) and rule.match.log is None and rule.match.series is None:
+        say("$.confirm", "only rules over logs have causes that a configuration can confirm")
+    for field, every in (("confirm", rule.confirm), ("contradict", rule.contradict)):
+        for n, one in enumerate(every):
+            names, wrong = lint_when(WhenS(if_=one.when, at=one.at))
+            unfilled = [w for t in (one.zh, one.en) for w, _ in _PLACEHOLDER.findall(t) if w not in names]
+            for trouble in (*wrong, *(f"{{{word}}} is filled by nothing" for word in unfilled)):
+                say(f"$.{field}[{n}]", trouble)
     if rule.match.check is not None and rule.match.check.needs and rule.subject is None:
         say("$.match.check", "a check needs a subject: what is looked at, shown when it passes")
     if rule.match.when is not None and rule.subject is None:
@@ -431,11 +474,15 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
         known, wrong = lint_when(rule.match.when)
         for trouble in wrong:
             say("$.match.when", trouble)
+    if rule.match.profile is not None:
+        known, wrong = lint_profile(rule.match.profile)
+        for trouble in wrong:
+            say("$.match.profile", trouble)
     for field, text in (("title", rule.title), ("cause", rule.cause), ("next", rule.next)):
         for lang, words in (("zh", text.zh), ("en", text.en)):
             if not words.strip():
                 say(f"$.{field}.{lang}", "empty")
-            if rule.match.log is not None or rule.match.when is not None:
+            if any(match is not None for match in (rule.match.log, rule.match.when, rule.match.profile)):
                 for name, _ in _PLACEHOLDER.findall(words):
                     if name not in known:
                         say(f"$.{field}.{lang}", f"{{{name}}} is filled by nothing in the rule")
@@ -449,13 +496,15 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
     for n, fix in enumerate(rule.fix):
         if fix.rewrite and (rule.match.code is None or (full and not _rewrites(fix.rewrite))):
             say(f"$.fix[{n}].rewrite", f"{fix.rewrite!r} is none of doctor.patch.rewrites, which code rules name")
-    with_examples = (rule.match.log, rule.match.when, rule.match.smoke, rule.match.code, rule.match.series)
+    with_examples = (
+        rule.match.log, rule.match.when, rule.match.smoke, rule.match.code, rule.match.series, rule.match.profile,
+    )  # fmt: skip
     if any(match is not None for match in with_examples) or judged_check:
         if not rule.tests.hit:
             say("$.tests", "at least one hit example is needed")
         if len(rule.tests.miss) < 2:
             say("$.tests", "at least two miss examples are needed")
-    if rule.match.log is not None or rule.match.when is not None:
+    if any(match is not None for match in (rule.match.log, rule.match.when, rule.match.profile)):
         for key in {k for e in rule.tests.hit for k in e.expect} - known:
             say("$.tests.hit", f"expects {key!r}, which no pattern captures")
     return found
@@ -463,12 +512,38 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
 
 def lint_when(when: str | WhenS) -> tuple[set[str], list[str]]:
     """(names that the texts of the rule may use, what is wrong with its expressions)."""
-    from doctor.plan import cel
     from doctor.plan.schema import FIELDS
 
+    known, wrong = _lint_condition(when, {name: field.type for name, field in FIELDS.items()}, "plan")
+    return known | {"key", "file", "line"}, wrong
+
+
+def lint_profile(match: str | WhenS) -> tuple[set[str], list[str]]:
+    """The same of a condition over a profile, which may read the plan too."""
+    from doctor.plan import cel
+    from doctor.plan.schema import FIELDS
+    from doctor.profile import facts
+
+    declared = {name: field.type for name, field in (FIELDS | facts.FIELDS).items()}
+    known, wrong = _lint_condition(match, declared, "profile")
+    try:
+        spec = match if isinstance(match, WhenS) else WhenS(if_=match)
+        names = cel.names(cel.parse(spec.if_))
+        if not any(name in facts.FIELDS for name in names):
+            wrong.append("if: reads no value of a profile")
+        if {name in facts.OF_RUN for name in names if name in facts.FIELDS} == {True, False}:
+            wrong.append("if: reads values of one rank and of the run")
+    except cel.CelError:
+        pass  # told already
+    return known, wrong
+
+
+def _lint_condition(when: str | WhenS, declared: dict[str, str], group: str) -> tuple[set[str], list[str]]:
+    """(names that texts may use, what is wrong); ``group`` is that of the names in ``at``."""
+    from doctor.plan import cel
+
     spec = when if isinstance(when, WhenS) else WhenS(if_=when)
-    declared = {name: field.type for name, field in FIELDS.items()}
-    known = {"key", "file", "line"}
+    known: set[str] = set()
     wrong = []
     for label, text in (("if", spec.if_), *spec.let.items()):
         try:
@@ -480,8 +555,8 @@ def lint_when(when: str | WhenS) -> tuple[set[str], list[str]]:
         except cel.CelError as error:
             wrong.append(f"{label}: {error}")
     for name in spec.at:
-        if "plan." + name not in FIELDS:
-            wrong.append(f"at: plan.{name} is not declared")
+        if f"{group}.{name}" not in declared:
+            wrong.append(f"at: {group}.{name} is not declared")
         known.add(name.rsplit(".", maxsplit=1)[-1])
     return known | set(spec.let), wrong
 
@@ -819,9 +894,9 @@ def compile_rules(
 
     wholes = []
     for path, rule in loaded:
-        whole = msgspec.to_builtins(rule, str_keys=True)
-        whole["file"] = os.path.relpath(path, os.path.dirname(folder))
-        wholes.append(whole)
+        # the text of a rule with one more key; of what YAML knows JSON lacks only dates, which msgspec writes as text
+        file = msgspec.json.encode(os.path.relpath(path, os.path.dirname(folder)))
+        wholes.append(msgspec.json.encode(rule)[:-1] + b',"file":' + file + b"}")
     rows = [_index_row(rule) for _, rule in loaded]
     anchors = anchor_table([as_rule(row).log for row in rows])
     header = {
@@ -840,6 +915,7 @@ def compile_rules(
         "prose": [a.pattern.decode() for a in anchors if a.kind == PROSE],
         "topics": topics,
         "when": {rule.id: compile_when(rule.match.when) for _, rule in loaded if rule.match.when is not None},
+        "profile": {rule.id: compile_when(rule.match.profile) for _, rule in loaded if rule.match.profile is not None},
     }
     return pack(header, rows, wholes, sections)
 

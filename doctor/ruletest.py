@@ -58,6 +58,8 @@ def _findings(rule: Rule, whole: dict[str, Any], example: dict[str, Any], base: 
         if example["weights"] or example["weight_problem"]:
             _attach(plan, example)
         return [judge_rule(rule, whole, base.when[rule.id], plan, example["facts"])]
+    if rule.kind == "profile":
+        return _profile(rule, base, example)
     if rule.kind == "code":
         from doctor import source
 
@@ -76,6 +78,19 @@ def _findings(rule: Rule, whole: dict[str, Any], example: dict[str, Any], base: 
     check = whole["match"]["check"]
     spec = checkup.Spec(rule, whole, check["call"], tuple(check["needs"]))
     return checkup.judge_alone(spec, compose.example(example["host"]))
+
+
+def _profile(rule: Rule, base: RuleBase, example: dict[str, Any]) -> list[Finding]:
+    """What a rule over a profile says of the files of an example."""
+    from doctor import profile
+    from doctor.model import Verdict
+    from doctor.profile import judge
+
+    hits, found = judge.example(rule, base.profile[rule.id], example["profile"], _plan(example))
+    for table in found:
+        if table.bad or profile.unread(table):
+            raise ValueError(f"{table.source}: {table.bad} rows cannot be read, {profile.unread(table).get('en', '')}")
+    return [Finding(rule.id, Verdict.FAIL, dict(hit.args)) for hit in hits] or [Finding(rule.id, Verdict.PASS)]
 
 
 def _examples(rule: Rule, whole: dict[str, Any], base: RuleBase, say: Callable[..., None]) -> int:
@@ -128,11 +143,16 @@ def _differences(args: dict[str, Any], expected: dict[str, str]) -> str:
     return ", ".join(f"{k} is {args.get(k)!r}, expected {v!r}" for k, v in expected.items() if args.get(k) != v)
 
 
+def _plan(example: dict[str, Any]) -> Plan | None:
+    """The plan in the configuration of an example."""
+    from doctor import static
+
+    return static.plan_of(example["name"], example["config"]) if example["config"] else None
+
+
 def _values(example: dict[str, Any]) -> dict[str, Any]:
     """The values of the configuration of an example, by name."""
-    from doctor.plan import detect
-
-    plan = detect.only([(example["name"], example["config"])]) if example["config"] else None
+    plan = _plan(example)
     return {name: value.value for name, value in plan.values.items()} if plan else {}
 
 
@@ -204,7 +224,7 @@ def alone(path: str, base: RuleBase) -> tuple[int, list[Outcome], list[str]]:
     if rule.kind in ("log", "series"):
         matcher = Matcher(ready.base, "python")
         return _log_examples(rule, ready.whole, ready.base, matcher, say, alone=True), failed, []
-    if rule.kind in ("check", "when", "smoke", "code") and (
+    if rule.kind in ("check", "when", "smoke", "code", "profile") and (
         rule.kind != "check" or ready.whole["match"]["check"]["needs"]
     ):
         return _examples(rule, ready.whole, ready.base, say), failed, []
@@ -248,8 +268,6 @@ def run(
             continue
         done.add(path)
         if rule.kind == "check" and not whole["match"]["check"]["needs"]:
-            continue
-        if rule.kind not in ("log", "check", "when", "smoke", "code", "series"):
             continue
 
         def say(text: str, todo: bool = False, file: str = whole["file"], rule_id: str = rule.id) -> None:

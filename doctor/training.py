@@ -526,19 +526,24 @@ class _Column:
         """Up to 120 rows: of each stretch the one that is farthest from its mean, so that peaks stay; the first one
         that is no number before all."""
         size = -(-self.count // SAMPLE) if self.count else 1
-        out = []
-        for start in range(0, self.count, size):
-            part = self.data[start : start + size]
-            if len(self.values) > CALM_ROWS:
-                import numpy as np
+        out: list[int] = []
+        done = 0
+        if len(self.values) > CALM_ROWS:
+            import numpy as np
 
-                odd = ~np.isfinite(part)
-                at = int(np.argmax(odd)) if odd.any() else int(np.argmax(np.abs(part - part.mean())))
-            else:
-                bad = next((n for n, v in enumerate(part) if not math.isfinite(v)), None)
-                mean = sum(part) / len(part)
-                at = max(range(len(part)), key=lambda n: abs(part[n] - mean)) if bad is None else bad
-            out.append(int(self.rows[start + at]))
+            done = self.count // size * size
+            parts = self.data[:done].reshape(-1, size)
+            odd = ~np.isfinite(parts)
+            with np.errstate(all="ignore"):
+                far = np.argmax(np.abs(parts - parts.mean(axis=1, keepdims=True)), axis=1)
+            at = np.where(odd.any(axis=1), np.argmax(odd, axis=1), far) + np.arange(0, done, size)
+            out = self.rows[at].tolist()
+        for start in range(done, self.count, size):
+            part = self.data[start : start + size]
+            bad = next((n for n, v in enumerate(part) if not math.isfinite(v)), None)
+            mean = sum(part) / len(part)
+            first = max(range(len(part)), key=lambda n: abs(part[n] - mean)) if bad is None else bad
+            out.append(int(self.rows[start + first]))
         return out
 
 

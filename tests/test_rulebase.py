@@ -44,6 +44,7 @@ TEXT_EDITS = {
     "an unknown field": ("status: stable", "status: stable\nflavour: sweet", "flavour", "flavour"),
     "an unknown field of the match": ("  log:", "  logs: {}\n  log:", "logs", "logs"),
     "a key twice": ("status: stable", "status: stable\nstatus: draft", "twice", "status: draft"),
+    "a merged mapping": ("status: stable", "status: stable\n<<: {priority: 7}", "<<", "<<"),
     "a wrong severity": ("severity: error", "severity: fatal", "fatal", "severity"),
     "a wrong role": ("role: root", "role: boss", "boss", "role"),
     "a wrong type": ("priority: 50", "priority: high", "int", "priority"),
@@ -226,6 +227,25 @@ def test_bytes_that_are_no_rule_are_a_problem(rules, make_rule, data):
 def test_a_file_with_a_byte_order_mark_is_read(rules):
     rules.raw("own/RUN901.yaml", b"\xef\xbb\xbf" + GOOD.encode())
     assert load(str(rules.folder)).ids == ("RUN901",)
+
+
+def test_values_are_read_as_yaml_means_them(tmp_path):
+    text = (
+        "a: 12\nb: '12'\nc: 1.5e+3\nd: yes\ne: ~\nf: 2026-03-01\ng: 0x1F\nh: [x, .inf, 中文]\ni: &one {k: 1}\nj: *one\n"
+        "k: |\n  true\nl: !!str 7\n8: eight\nm:\n"
+    )
+    path = tmp_path / "x.yaml"
+    path.write_text(text, encoding="utf-8")
+    assert ruleschema.read_yaml(str(path))[0] == yaml.safe_load(text)
+
+
+def test_aliases_that_multiply_do_not_blow_up(tmp_path):
+    text = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 30))
+    path = tmp_path / "x.yaml"
+    path.write_text(text, encoding="utf-8")
+    began = time.process_time()
+    assert len(ruleschema.read_yaml(str(path))[0]) == 30
+    assert time.process_time() - began < 1
 
 
 def test_a_dangling_link_is_left_out(rules, make_rule):

@@ -274,7 +274,7 @@ def with_fixes(report: Report, found: Sequence[Found], options: Options, base: R
         fixes = []
         for fix in diagnosis.fixes:
             own = [one for one in every if one.fix.id == fix.id and one.finding.id == diagnosis.rule]
-            edits = tuple(edit for one in own for edit in _shown(one, options))
+            edits = tuple(edit for one in own for edit in _shown(one, options)) or fix.edits
             worst = next((one.fix.applicability for one in own if one.fix.applicability != "safe"), "safe")
             choices = own[-1].fix.choices if own else fix.choices
             applicability = worst if own else fix.applicability

@@ -71,12 +71,13 @@ def _answer(probe: Probe, host: Host, facts: Facts) -> dict[str, Fact | Unknown]
 
 
 def run(
-    host: Host, probes: Sequence[Probe], known: Facts | None = None, cancelled: Callable[[], bool] = lambda: False
-) -> Iterator[Done]:
+    host: Host, probes: Sequence[Probe], known: Facts | None = None, cancelled: Callable[[], bool] = lambda: False,
+    begun: Callable[[Probe], None] = lambda _probe: None,
+) -> Iterator[Done]:  # fmt: skip
     """Ask all probes, each as soon as what it needs is there; yields each one as it ends.
 
     On a host that is live every probe has a thread: they wait for commands, not for each other. A thread that outlives
-    its limit is left behind (it may hang in the kernel) and its facts are unknown.
+    its limit is left behind (it may hang in the kernel) and its facts are unknown. ``begun`` is told of each start.
     """
     facts: dict[str, Fact | Unknown] = dict(known or {})
     giver = {name: probe.name for probe in probes for name in probe.gives}
@@ -98,6 +99,7 @@ def run(
     while order.is_active() and not cancelled():
         for name in order.get_ready():
             probe = by_name[name]
+            begun(probe)
             running[name] = time.monotonic() + probe.limit
             if host.live:
                 threading.Thread(target=work, args=(probe, dict(facts)), name=name, daemon=True).start()

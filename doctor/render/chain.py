@@ -64,6 +64,30 @@ def brief(chain: Chain, columns: int = 80, *, ascii_only: bool = False, lang: st
     return [title, *(f"  {row}" for row in wrap((" - " if ascii_only else " · ").join(parts), columns - 2))]
 
 
+def inline(chain: Chain, columns: int = 80, *, ascii_only: bool = False, lang: str = "en") -> list[str]:
+    """The chain on a line or two, the sign of each link between the parts it joins; what hangs on the side behind."""
+    say = texts(lang)
+    have = chain.get("have")
+    have = have if isinstance(have, Mapping) else {}
+    links = [link for link in chain.get("links") or () if isinstance(link, Mapping)]
+    shown = [part for part in SPINE if have.get(part) or part in (chain.get("missing") or ())]
+    dash = "--" if ascii_only else "─"
+    words: list[str] = []
+    for n, part in enumerate(shown):
+        link = next((one for one in links if set(one.get("ends") or ()) == {shown[n - 1], part}), None) if n else None
+        joint = f"{dash}{_sign(link, ascii_only)}{dash} " if n else ""
+        words.append(f"{joint}{say[f'chain.part.{part}']} {safe(str(have.get(part) or say['chain.absent']))}")
+    known = (say["chain.part.python"], say["chain.part.chip"])
+    words += [one for one in _beside(have, links, say, ascii_only) if one.startswith(known)]
+    out: list[str] = []
+    for word in words:
+        if out and width(out[-1]) + 1 + width(word) <= columns:
+            out[-1] += " " + word
+        else:
+            out.append(word)
+    return [clip(row, max(columns, 20), ascii_only) for row in out]
+
+
 def _hanging(head: str, text: str, columns: int) -> list[str]:
     """``text`` behind ``head``, its further lines below its beginning."""
     rows = wrap(text, max(columns - width(head), 20)) or [""]

@@ -262,11 +262,20 @@ def layout(
             ])  # fmt: skip
         if len(rest) > 6:
             out.append([("dim", "  " + tr(lang, "more", n=len(rest) - 6))])
+    if report.run:
+        from doctor.render import ranks
+
+        out += ranks.lines(report.run, lang, every=every, columns=columns, ascii_only=ascii_only)
     if report.series:
         from doctor.render import plot
 
         drawn = plot.lines(report, lang, every=every, columns=columns, ascii_only=ascii_only)
         out += [[(style, safe(text))] for style, text in drawn]
+    if "profile" in report.facts:
+        from doctor.render import profile
+
+        table = profile.rows(report, lang, every=every, columns=columns, ascii_only=ascii_only)
+        out += [[(style, safe(text))] for style, text in table]
     out += _inputs(report, lang, every, ascii_only)
     if report.diagnoses:
         out.append([("dim", tr(lang, "explain_hint", id=report.diagnoses[0].rule))])

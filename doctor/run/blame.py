@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from doctor.run.lanes import Run
-from doctor.run.waits import Exit
+from doctor.run.waits import Exit, Waits
 
 AFTERWARDS = 60.0
 """Seconds after which a failure, or a time-out, is a later one and no part of the same event."""
@@ -42,7 +42,12 @@ class Blame(NamedTuple):
 
 
 def first_failure(
-    run: Run, troubles: Sequence[Trouble], waited: Collection[int], votes: Mapping[int, int], exits: Sequence[Exit]
+    run: Run,
+    troubles: Sequence[Trouble],
+    waited: Collection[int],
+    votes: Mapping[int, int],
+    waits: Waits,
+    exits: Sequence[Exit],
 ) -> Blame:
     """The failure that the others follow from; an empty answer if nothing tells."""
     own = _earliest([t for t in troubles if t.kind == "own"], run, votes)
@@ -50,7 +55,7 @@ def first_failure(
     best = own or other
     if own and other and _well_before(other, own, run) and _votes(votes, other) >= _votes(votes, own):
         best = other
-    gone = _gone(run, waited, votes, exits)
+    gone = _gone(run, waited, votes, waits, exits)
     if gone is None:
         return Blame(best)
     if best is None:
@@ -114,23 +119,32 @@ def _late(trouble: Trouble, run: Run, waited: Collection[int]) -> bool:
     return trouble.moment > stuck + AFTERWARDS + run.clocks.doubt + 3 * run.step_seconds
 
 
-def _gone(run: Run, waited: Collection[int], votes: Mapping[int, int], exits: Sequence[Exit]) -> Blame | None:
+def _gone(
+    run: Run, waited: Collection[int], votes: Mapping[int, int], waits: Waits, exits: Sequence[Exit]
+) -> Blame | None:
     """The rank that stopped without a word, if the others' waiting or a launcher points at one."""
     quiet = {rank for rank, lane in run.lanes.items() if lane.state not in ("failed", "waited")}
-    killed = next((e for e in exits if e.rank in quiet and e.code is not None and (e.code < 0 or e.code > 128)), None)
+    killed = next((e for e in exits if e.rank in quiet and e.code is not None and e.code < 0), None)
     told = {rank: n for rank, n in votes.items() if rank in quiet}
     total = sum(votes.values())
+    named = waits.named()
+    links = [r for r in told if run.lanes[r].state == "missing" and named.get(r, 0) * 2 < len(waits.edges)]
+    if len(links) < len(told):
+        # a rank without a log in the middle of a chain of neighbours may have waited as well
+        told = {rank: n for rank, n in told.items() if rank not in links}
+        total = sum(told.values()) if links else total
     if told:
         most = max(told.values())
-        named = [rank for rank, n in told.items() if n == most]
-        if most * 2 >= total or len(named) == 1:
-            rank = min(named, key=lambda r: _stopped(run, r))
+        top = [rank for rank, n in told.items() if n == most]
+        if most * 2 >= total or len(top) == 1:
+            rank = min(top, key=lambda r: _stopped(run, r))
             own = next((e for e in exits if e.rank == rank), None)
             kind = "killed" if own and own == killed else _kind(run, rank)
             return Blame(None, kind, (rank,), most * 2 >= total, own)
     if killed is not None and killed.rank is not None:
         return Blame(None, "killed", (killed.rank,), True, killed)
-    if not waited or len(waited) * 2 < len(run.lanes) - len(quiet):
+    if not waited or (votes and sum(votes.values()) * 4 >= len(waited)):
+        # the waiting ends at a rank that waited as well
         return None
     # nobody is named: the rank without a time-out among many that have one
     candidates = sorted(rank for rank in quiet if run.lanes[rank].state != "ended")

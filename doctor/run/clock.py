@@ -16,6 +16,8 @@ STARTED_TOGETHER = 60.0
 """Seconds that ranks may be apart when they start, as launchers do."""
 UNKNOWN = 300.0
 """Seconds that clocks of hosts may be apart of which nothing is known."""
+JUMPED = 30.0
+"""Seconds by which the differences of two ranks vary at most while they train together."""
 SAME_HOST = 2.0
 """Seconds within which ranks of one host agree, or the host is none."""
 
@@ -92,12 +94,15 @@ def _aligned(beats: Mapping[int, Mapping[str, float]]) -> tuple[dict[int, float]
         later = []
         for rank in waiting:
             own = with_beats[rank]
-            apart = sorted(own[key] - times[key] for key in own if key in times)
-            if not apart:
-                apart = _between(own, times)
-            if not apart:
+            timed = sorted((times[key], own[key] - times[key]) for key in own if key in times)
+            differences = [value for _, value in timed] or _between(own, times)
+            if not differences:
                 later.append(rank)
                 continue
+            if max(differences) - min(differences) > JUMPED:
+                # one of them stood still, or was started again, and then they were no longer together
+                differences = differences[: (len(differences) + 1) // 2]
+            apart = sorted(differences)
             offset = offsets[rank] = apart[(len(apart) - 1) // 2]
             left += [abs(value - offset) for value in apart]
             for key, seconds in own.items():

@@ -289,7 +289,7 @@ _OWN_PIPE = lazy(r"^/(?:dev|proc/self)/fd/[0-9]+$")  # the shell's <(command)
 
 
 def _named_like_log(name: str) -> bool:
-    return bool(_LOG_NAME.search(name[-_NAME_END:]))
+    return name.endswith((".log", ".out", ".err", ".txt")) or bool(_LOG_NAME.search(name[-_NAME_END:]))
 
 
 def _named_like_binary(name: str) -> bool:
@@ -303,6 +303,8 @@ def shown_name(path: str) -> str:
 
 def _shown(name: str) -> str:
     """Make ``name`` safe for a terminal; bytes of a file name that are not UTF-8 become U+FFFD."""
+    if name.isprintable():
+        return name
     return _UNSAFE.sub("", name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
 
 

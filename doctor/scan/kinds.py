@@ -30,13 +30,16 @@ KINDS: tuple[str, ...] = (
     "shell",
     "environment",
     "profile_csv",
+    "profile_json",
     "dmesg",
     "python_log",
     "text",
     "empty",
     "binary",
 )
-LOG_KINDS: frozenset[str] = frozenset(KINDS) - {"rank_table", "config", "python", "profile_csv", "empty", "binary"}
+LOG_KINDS: frozenset[str] = frozenset(KINDS) - {
+    "rank_table", "config", "python", "profile_csv", "profile_json", "empty", "binary",
+}  # fmt: skip
 
 _MAX_LINE = 2048  # characters of one line that are looked at; prefixes and markers stand at its start or its end
 _MS_FAMILY = frozenset({"ms_log", "scheduler_log", "launcher_log"})

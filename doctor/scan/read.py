@@ -1,13 +1,18 @@
 """One source → its kinds and its scan: what is small is split into segments first, of a large file the head decides."""
 
+import itertools
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from doctor.scan import kinds, records
 from doctor.scan.lazy import lazy
 from doctor.scan.scanner import Matcher, Scanned, Scanner, plain_chunks, scan_stream
 from doctor.scan.series import inferred
+
+if TYPE_CHECKING:
+    from doctor.profile.tables import Table
 
 SMALL = 256 << 10
 """Inputs up to this size are split into segments as a whole."""
@@ -17,6 +22,8 @@ MISTAKEN = ("config", "profile_csv", "text")
 
 HEAD = 1 << 16
 """Bytes that decide the kind of a larger input."""
+BLOCK = 1 << 18
+"""Bytes of a large table that are read at once."""
 
 
 class Stop(OSError):
@@ -50,13 +57,14 @@ class Piece(NamedTuple):
 class Read(NamedTuple):
     """What one source holds. ``judged``: whether any part of it is of a kind that log rules read; ``suspicious``: the
     number of its first line that speaks of a failure though no rule does, 0 without one (small inputs only);
-    ``pieces``: the parts that checks can judge."""
+    ``pieces``: the parts that checks can judge; ``tables``: what a profiler wrote."""
 
     scan: Scanned
     kinds: tuple[str, ...]
     judged: bool
     suspicious: int = 0
     pieces: tuple[Piece, ...] = ()
+    tables: "tuple[Table, ...]" = ()
 
 
 def read_source(
@@ -89,6 +97,10 @@ def read_source(
             data = _plain_quotes(data)
         parts = kinds.segments(source.name, data if complete else data[:HEAD], complete=complete)
         names = tuple(dict.fromkeys(p.kind for p in parts))
+        table = _table_kind(source.name, data, names)
+        if table:
+            chunks = itertools.chain((data,), () if complete else chunks)
+            return _profile(matcher, source.name, table, chunks, stop, progress, problem, source.size or len(data))
         judged = any(k in kinds.LOG_KINDS for k in names)
         wanted = judged or all(k in MISTAKEN for k in names)
         if data and wanted:
@@ -125,7 +137,61 @@ def read_source(
     if not judged and data:
         scan = scan._replace(size=max(scan.size, len(data)), head=data[:HEAD], lines=data.count(b"\n"))
     suspicious = _suspicious(data, scan) if complete and wanted and not scan.occurrences else 0
-    return Read(scan, names, judged or not data, suspicious, _pieces(data, parts) if complete else ())
+    if not complete:
+        return Read(scan, names, judged or not data, suspicious)
+    return Read(scan, names, judged or not data, suspicious, _pieces(data, parts), _tables(source.name, data, parts))
+
+
+def _table_kind(name: str, head: bytes, names: Sequence[str]) -> str:
+    """The kind of the table of a profiler that a whole file is, empty if it is something else."""
+    if not (name.endswith((".csv", ".json")) or names == ("profile_csv",)):
+        return ""
+    from doctor import profile
+
+    # a table of unknown columns is one too, if its file says so
+    return profile.kind_of(head) or ("csv" if name.endswith(".csv") and names == ("profile_csv",) else "")
+
+
+def _profile(
+    matcher: Matcher, name: str, kind: str, chunks: Iterable[bytes], stop: Callable[[], bool],
+    progress: Callable[[int], None] | None, problem: tuple[str, str] | None = None, known: int = 0,
+) -> Read:  # fmt: skip
+    """Read what a profiler wrote; what breaks on the way ends the table there. ``known``: the size of the file; some
+    kinds are not read to their end."""
+    from doctor import profile
+
+    size = lines = 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal size, lines, problem
+        try:
+            for chunk in chunks:
+                size += len(chunk)
+                lines += chunk.count(b"\n")
+                yield chunk
+                if progress:
+                    progress(len(chunk))
+        except OSError as error:
+            problem = _problem(error)
+
+    table = profile.read(name, kind, counted(), stop)
+    scan = Scanner(matcher, name).finish(problem)._replace(size=max(size, known), lines=lines)
+    names = ("profile_csv",) if kind == "csv" else ("profile_json",)
+    return Read(scan, names, False, 0, (), (table,))
+
+
+def _tables(name: str, data: bytes, parts: Sequence[Any]) -> "tuple[Table, ...]":
+    """Tables of a profiler among other text, with the lines of the whole."""
+    if not any(p.kind == "profile_csv" for p in parts):
+        return ()
+    from doctor import profile
+
+    found = []
+    for part in parts:
+        text = data[part.start : part.end]
+        if part.kind == "profile_csv" and profile.kind_of(text):
+            found.append(profile.read(name, "csv", [b"\n" * (part.first_line - 1) + text]))
+    return tuple(found)
 
 
 def _pieces(data: bytes, parts: Sequence[Any]) -> tuple[Piece, ...]:
@@ -162,6 +228,10 @@ def read_path(
         with open(path, "rb", buffering=0) as file:
             head = file.read(HEAD)
             names = tuple(dict.fromkeys(s.kind for s in kinds.segments(name, head, complete=False)))
+            table = _table_kind(name, head, names)
+            if table:
+                blocks = itertools.chain((head,), iter(partial(file.read, BLOCK), b""))
+                return _profile(matcher, name, table, blocks, stop, progress, None, os.fstat(file.fileno()).st_size)
             if not any(k in kinds.LOG_KINDS for k in names):
                 size = os.fstat(file.fileno()).st_size
                 whole: tuple[Piece, ...] = ()
@@ -169,7 +239,8 @@ def read_path(
                     whole = (Piece(names[0], 1, (head + file.read()).decode("utf-8", "replace")),)
                 return Read(Scanner(matcher, name).finish()._replace(size=size, head=head), names, False, 0, whole)
             file.seek(0)
-            return Read(scan_stream(matcher, name, file, cancelled=stop, progress=progress, exact=False), names, True)
+            scan = scan_stream(matcher, name, file, cancelled=stop, progress=progress, exact=matcher.numbered)
+            return Read(scan, names, True)
     except OSError as error:
         return Read(Scanner(matcher, name).finish(_problem(error)), ("text",), True)
 
@@ -253,6 +324,8 @@ def _unwrapped(text: str) -> str:
     out: list[str] = []
     start = -1  # of the line that goes on
     for number, line in enumerate(lines):
+        if start >= 0 and records.head_of(line) is not None:
+            start = -1  # a record begins here: the line before is as long by itself
         if start >= 0:
             out[start] += line
             out.append("")

@@ -126,6 +126,8 @@ def _prefixes_for(text: str) -> tuple[int, ...]:
     """The prefixes that a line can begin with, by its first character: most lines have none."""
     first = text[:1]
     found = _BY_FIRST.get(first, ())
+    if first == "[" and text[1:2] not in "rR0123456789":
+        found = ()
     if "0" <= first <= "9":
         found = (3, 6)
     elif first.isalpha() and ": [" in text[:64]:
@@ -262,7 +264,7 @@ def rank_in_name(name: str) -> int | None:
     >>> rank_in_name("msrun_log/worker_12.log"), rank_in_name("output/log/rank_3/info.log"), rank_in_name("a.log")
     (12, 3, None)
     """
-    for pattern in _RANK_IN_NAME:
+    for pattern in _RANK_IN_NAME if "rank" in name or "worker" in name else ():
         found = pattern.findall(name)
         if found:
             return int(found[-1])

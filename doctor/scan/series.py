@@ -606,12 +606,13 @@ class Collector:
             done = stop = stop if stop >= 0 else len(chunk)
             self._line(self._carry + chunk[: min(stop, LINE)], self._carried_at)
             self._wanted = False
-        if self._long is not None and hits and not self._ranked and b"\r" not in chunk:
+        returns = bool(hits or others) and b"\r" in chunk
+        if self._long is not None and hits and not self._ranked and not returns:
             hits = self._sifted(self._long, chunk, base, hits, others, odd)
         elif others:
             hits = sorted([*hits, *others])
         if hits:
-            self._hits(chunk, base, hits, before, done)
+            self._hits(chunk, base, hits, before, done, returns=returns)
             if self._wanted:
                 return
         last = chunk.rfind(b"\n")
@@ -654,10 +655,12 @@ class Collector:
         kept.sort()
         return kept
 
-    def _hits(self, chunk: bytes, base: int, hits: Sequence[int], before: int, done: int) -> None:
+    def _hits(
+        self, chunk: bytes, base: int, hits: Sequence[int], before: int, done: int, *, returns: bool
+    ) -> None:  # fmt: skip
         """The training lines of a chunk. The loop runs once a line of the log, so what is rare is done elsewhere."""
         find, rfind, count = chunk.find, chunk.rfind, chunk.count
-        plain = b"\r" not in chunk and not self._ranked
+        plain = not returns and not self._ranked
         exact = self.exact
         counted, lines = 0, before
         if not exact and (not self._marks or base - self._marks[-2] >= MARK):
@@ -842,3 +845,22 @@ def _numeric(data: bytes, start: int) -> bool:
     stop = data.find(b"\n", start, start + LINE)
     line = data[start : stop if stop >= 0 else start + LINE]
     return len(line) < 400 and any(48 <= c < 58 for c in line[:64]) and bool(values_of(line)[0])
+
+
+def thinned(track: Track, limit: int) -> Track:
+    """A track of about ``limit`` rows, thinned as one that grows too long; its lines are numbers, 0 where they were
+    offsets."""
+    rows = _Rows(track.rank, track.kind, "", limit)
+    rows.columns, rows.every = dict(track.columns), track.every
+    row_of = array("q", range(len(track)))
+    rows.lines = row_of
+    while len(rows.lines) > limit:
+        before = len(rows.lines)
+        rows.thin()
+        if len(rows.lines) == before:
+            break
+    kept = rows.lines
+    lines = array("q", bytes(8 * len(kept))) if track.marks else array("q", (track.lines[n] for n in kept))
+    texts = {n: track.texts[row] for n, row in enumerate(kept) if row in track.texts} if track.texts else {}
+    return Track(track.source, track.rank, track.kind, track.made, rows.columns, lines, array("q"), track.units,
+                 track.total, rows.every, track.unread, texts)  # fmt: skip

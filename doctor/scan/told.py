@@ -21,13 +21,15 @@ MARKS = 40
 MEMBERS = 4096
 
 _WORLD = (
+    # texts in lower case of which one is there, and the pattern;
     # worded by launchers and the scheduler; then by variables; then by HCCL, whose largest group is the world
-    lazy_bytes(rb"--worker_num[= ]{1,3}(\d{1,6})\b"),
-    lazy_bytes(rb"expected node number: (\d{1,6})\b"),
-    lazy_bytes(rb"\b(?:RANK_SIZE|MS_WORKER_NUM|WORLD_SIZE)\b['\"\]]?\s{0,3}[=:]\s{0,3}['\"]?(\d{1,6})\b"),
-    lazy_bytes(rb"(?i)\b(?:world|rank)[_ ]size\b['\"]?\s{0,3}(?:is|=|:)\s{0,3}\[?(\d{1,6})\b"),
-)
-_WORLD_HINTS = (b"--worker_num", b"expected node number", b"_NUM", b"_SIZE", b"_size", b" size", b"_Size")
+    ((b"--worker_num",), lazy_bytes(rb"--worker_num[= ]{1,3}(\d{1,6})\b")),
+    ((b"expected node number",), lazy_bytes(rb"expected node number: (\d{1,6})\b")),
+    ((b"rank_size", b"ms_worker_num", b"world_size"),
+     lazy_bytes(rb"\b(?:RANK_SIZE|MS_WORKER_NUM|WORLD_SIZE)\b['\"\]]?\s{0,3}[=:]\s{0,3}['\"]?(\d{1,6})\b")),
+    ((b"rank_size", b"world_size", b"rank size", b"world size"),
+     lazy_bytes(rb"(?i)\b(?:world|rank)[_ ]size\b['\"]?\s{0,3}(?:is|=|:)\s{0,3}\[?(\d{1,6})\b")),
+)  # fmt: skip
 _COMM = lazy_bytes(
     rb"HcclCommInit\w{0,40}[:( ]{0,2}(?:success[^\n]{0,60}?)?[^\n]{0,40}?rank(?:s|Num)\[(\d{1,6})\], ?rank\[(\d{1,6})\]"
 )
@@ -63,12 +65,13 @@ def told(head: bytes, tail: bytes, *, whole: bool) -> Told:
     beats.update(ends)
     _marks(head, beats)
     members = []
-    if b"is registered" in head:
-        for found in _MEMBER.finditer(head):
-            members.append((int(found[1]), int(found[2]), found[3].decode(), found[4].decode()))
+    for part in (head,) if whole else (head, tail):
+        if b"is registered" in part:
+            for found in _MEMBER.finditer(part):
+                members.append((int(found[1]), int(found[2]), found[3].decode(), found[4].decode()))
     own = _OWN.search(head) if b" source: " in head else None
     address = own[1].decode() if own and not own[1].startswith((b"127.", b"0.")) else ""
-    return Told(world, rank, tuple(members[:MEMBERS]), address, tuple(beats.items()))
+    return Told(world, rank, tuple(dict.fromkeys(members[:MEMBERS])), address, tuple(beats.items()))
 
 
 def _world(head: bytes) -> tuple[int, int | None]:
@@ -78,11 +81,11 @@ def _world(head: bytes) -> tuple[int, int | None]:
         for found in _COMM.finditer(head):
             if int(found[1]) > largest:
                 largest, rank = int(found[1]), int(found[2])
-    if any(hint in head for hint in _WORLD_HINTS):
-        for pattern in _WORLD:
-            found_ = pattern.search(head)
-            if found_ and 0 < int(found_[1]) <= 1 << 17:
-                return max(int(found_[1]), largest), rank
+    low = head.lower()
+    for hints, pattern in _WORLD:
+        found_ = pattern.search(head) if any(hint in low for hint in hints) else None
+        if found_ and 0 < int(found_[1]) <= 1 << 17:
+            return max(int(found_[1]), largest), rank
     return largest, rank
 
 

@@ -38,12 +38,12 @@ _IN_RECORDS = ("version", "soc", "-packages", "/ascend", "/lib/python3", "requir
 
 
 class _Patterns(NamedTuple):
-    example: "re.Pattern[str]"
-    sure: tuple[tuple[str, str, "re.Pattern[str]"], ...]  # key, a word without which the pattern cannot match, pattern
-    stated: tuple[tuple[str, tuple[str, ...], "re.Pattern[str]"], ...]
-    wanted: "re.Pattern[str]"
-    conflict: "re.Pattern[str]"
-    arch: "re.Pattern[str]"
+    example: re.Pattern[str]
+    sure: tuple[tuple[str, str, re.Pattern[str]], ...]  # key, a word without which the pattern cannot match, pattern
+    stated: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...]
+    wanted: re.Pattern[str]
+    conflict: re.Pattern[str]
+    arch: re.Pattern[str]
 
 
 @lru_cache(maxsize=1)
@@ -52,7 +52,7 @@ def _patterns() -> _Patterns:
         r"(\d{1,4}(?:\.\d{1,8}){1,5}(?:\.?(?:rc|alpha|beta|dev|post|spc|t|b|a)\d{0,8}(?:\.[a-z]{0,5}\d{1,8}){0,2})?)"
     )
 
-    def named(name: str) -> "re.Pattern[str]":
+    def named(name: str) -> re.Pattern[str]:
         # NAME [version] [(…)] then "==", "=", ":" or blanks, then the number; what stands before must end a word
         return lazy(
             r"(?i)(?:^|[^\w./-])(?:"
@@ -160,18 +160,26 @@ def _refines(old: str, new: str) -> bool:
     return len(new) > len(old) and new.startswith(old) and not new[len(old)].isdigit()
 
 
+def _words_in(lines: list[str]) -> tuple[list[str], list[str]]:
+    """The words of which every mention holds one, and those of mentions in records, as far as they stand in a text at
+    all: few of them."""
+    whole = "\n".join(lines).lower()
+    return [word for word in _WORDS if word in whole], [word for word in _IN_RECORDS if word in whole]
+
+
 def _mentions(lines: list[str]) -> Iterator[tuple[int, str, str]]:
     patterns = _patterns()
+    words, in_records = _words_in(lines)
     pending = ""
     for at, raw in enumerate(lines):
         if not raw:
             continue
         low = raw[:4096].lower()
-        if not pending and not any(word in low for word in _WORDS):
+        if not pending and not any(word in low for word in words):
             continue
         if not pending and ("step:[" in low or "samples/s/p" in low):
             continue  # a training line
-        if not pending and low[:1] == "[" and "):2" in low[:120] and not any(word in low for word in _IN_RECORDS):
+        if not pending and low[:1] == "[" and "):2" in low[:120] and not any(word in low for word in in_records):
             continue  # a log record names its source file and process, which are no versions
         line = clean(raw).strip()
         low = line.lower()

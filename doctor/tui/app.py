@@ -18,18 +18,22 @@ from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
+from textual.widgets import Input
 
 from doctor import crash, engine
+from doctor.checkup import Step
 from doctor.hosts.base import Host
+from doctor.hosts.recording import RecordingError
 from doctor.i18n import LANGUAGES, default_language, pick, tr
 from doctor.model import Report, Text
 from doctor.render.safe import printable
 from doctor.rulebase import RuleBase, data_folder, load
-from doctor.tui import base, themes
-from doctor.tui.base import NARROW_BELOW, TranslatedScreen, outside
+from doctor.tui import apart, base, themes
+from doctor.tui.base import LOW_BELOW, NARROW_BELOW, TranslatedScreen, outside
+from doctor.tui.checking import Checking
 from doctor.tui.files import Spool, dropped_paths
 from doctor.tui.places import PLACES, RESULT
-from doctor.tui.screens.home import HomeScreen
+from doctor.tui.screens.home import HomeScreen, PathInput
 from doctor.tui.state import State
 
 PASTE = "<paste>"
@@ -37,6 +41,8 @@ PASTE = "<paste>"
 
 LARGE = 1 << 20
 """Characters from which a paste is a log wherever the cursor is: no input line could hold it."""
+APART_FROM = 16 << 20
+"""Bytes from which a diagnosis has a process of its own: less is read before a start would pay."""
 
 
 def live_host() -> Host:
@@ -79,12 +85,14 @@ class Job:
 class DoctorApp(App[None]):
     """``rules`` names another rules folder, ``host`` makes the machine to check, ``state`` is what earlier runs left.
 
-    ``lang`` and ``ascii_only`` come before what the state says.
+    ``lang`` and ``ascii_only`` come before what the state says. ``glance``: the checks of the machine run from the
+    start, for the home screen; else from when the machine screen is opened.
     """
 
     TITLE = "MindSpore Doctor"
     CSS_PATH = "doctor.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW_BELOW, "-wide")]  # noqa: RUF012 - as Textual declares it
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (LOW_BELOW, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "open", "tui.key.open"),
         *(Binding(one.key, one.name, f"tui.key.{one.name}", show=one.footer) for one in PLACES),
@@ -114,12 +122,24 @@ class DoctorApp(App[None]):
             super().__init__()
             self.job, self.error, self.path = job, error, path
 
+    class Checked(Message):
+        """Some checks of a machine have answered, or all (a report), or they failed (an error)."""
+
+        def __init__(
+            self, checking: Checking, step: Step | None, report: Report | None = None, error: str = ""
+        ) -> None:
+            super().__init__()
+            self.checking, self.step, self.report, self.error = checking, step, report, error
+
     def __init__(
         self, lang: str | None = None, rules: str | None = None, host: Callable[[], Host] = live_host,
-        state: State | None = None, ascii_only: bool | None = None,
+        state: State | None = None, ascii_only: bool | None = None, glance: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.host, self.rules = host, rules
+        self.host, self.rules, self._glance = host, rules, glance
+        self._harmless = base.Harmless()
+        self.checking: Checking | None = None
+        """the checks of the machine that was looked at last"""
         self.state = state if state is not None else State()
         kept = self.state.choices
         self.lang = next((one for one in (lang, kept.get("language")) if one in LANGUAGES), "") or default_language()
@@ -137,11 +157,19 @@ class DoctorApp(App[None]):
 
     def on_mount(self) -> None:
         self.push_screen(HomeScreen())
+        if self._glance:
+            # the first picture comes first
+            self.call_after_refresh(self.check_machine)
 
     def on_unmount(self) -> None:
+        self._stop_all()
+        self._spool.clear()
+
+    def _stop_all(self) -> None:
         if self.job:
             self.job.cancel.set()
-        self._spool.clear()
+        if self.checking is not None:
+            self.checking.stop()
 
     def tr(self, key: str, **values: Any) -> str:
         """A text of this package; ``key`` without its prefix."""
@@ -161,6 +189,20 @@ class DoctorApp(App[None]):
             self._base = load(self.rules)
         return self._base
 
+    def rulebase_matches(self, rule: str, text: str) -> list[tuple[int, int]]:
+        """Where in a line of a log a rule matches, for the eye; nothing if its expressions look at more than that."""
+        from doctor.tui.matches import matches_of
+
+        return matches_of(self.rulebase(), rule, text)
+
+    def show_patch(self, path: str) -> None:
+        """The model screen with what would mend a file."""
+        from doctor.tui.screens.model import ModelScreen
+
+        screen = ModelScreen(path, self.rules)
+        self.push_screen(screen)
+        screen.call_after_refresh(screen.action_tab, "patch")
+
     # ------------------------------------------------------------------ diagnosing
 
     def get_driver_class(self) -> type[Driver]:
@@ -172,16 +214,20 @@ class DoctorApp(App[None]):
         return TerminalDriver
 
     async def on_event(self, event: events.Event) -> None:
-        """A large paste goes past the widget with the focus: splitting it into lines alone would hold up the screen."""
+        """A large paste goes past the widget with the focus: splitting it into lines alone would hold up the screen.
+        What goes into an input line is text to look at; a log that is pasted there keeps every byte."""
         if isinstance(event, events.Paste) and not event.is_forwarded and len(event.text) > LARGE:
             self.take_paste(event.text)
             return
+        if isinstance(event, events.Paste) and isinstance(line := self.focused, Input):
+            log = isinstance(line, PathInput) and line.is_log(event.text)
+            event = event if log else events.Paste(printable(event.text))
         await super().on_event(event)
 
     def on_paste(self, event: events.Paste) -> None:
         """A paste that no input line took."""
         event.stop()
-        if not isinstance(self.screen, ModalScreen):
+        if not isinstance(self.screen, ModalScreen) or getattr(self.screen, "PASTES", False):
             self.take_paste(event.text)
 
     def take_paste(self, text: str) -> None:
@@ -219,9 +265,15 @@ class DoctorApp(App[None]):
             self.post_message(self.NotSpooled(job, error.strerror or ""))
             return
         try:
-            _ready_for_processes(job.inputs)
-            options = engine.Options(rules=self.rules, cancelled=job.cancel.is_set, progress=job.progress)
-            report = engine.diagnose(job.inputs, options, paste=paste)
+            if job.size >= APART_FROM or _at_least(job.inputs, APART_FROM):
+                kept = job.real_paths.get(PASTE, "") if paste is not None else ""
+                report = apart.diagnose(job.inputs, kept, self.rules, job.cancel.is_set, job.progress)
+            else:
+                options = engine.Options(rules=self.rules, cancelled=job.cancel.is_set, progress=job.progress)
+                report = engine.diagnose(job.inputs, options, paste=paste)
+        except apart.Failed as error:
+            self.post_message(self.Failed(job, str(error), error.path))
+            return
         except Exception as error:
             text = printable(f"{type(error).__name__}: {error}")[:200]
             self.post_message(self.Failed(job, text, crash.save(error, "tui")))
@@ -280,6 +332,62 @@ class DoctorApp(App[None]):
         self._home_screen().refresh_status()
         self.refresh_bindings()
 
+    # ------------------------------------------------------------------ the machine
+
+    def check_machine(self, host: Callable[[], Host] | None = None, name: str = "") -> None:
+        """Run all checks anew, of this machine or of another one (a recording, called ``name``)."""
+        if self.checking is not None:
+            self.checking.stop()
+        self.checking = checking = Checking(host or self.host, name)
+        self.run_worker(
+            partial(self._check, checking), thread=True, exclusive=True, group="machine", exit_on_error=False
+        )  # fmt: skip
+        self._machine_changed()
+
+    def check_again(self, rule: str) -> None:
+        """Run one check anew; nothing happens while others run."""
+        checking = self.checking
+        if checking is None or checking.working or checking.run is None:
+            return
+        checking.repeat(rule)
+        self.run_worker(
+            partial(self._check, checking, rule), thread=True, exclusive=True, group="machine", exit_on_error=False
+        )  # fmt: skip
+        self._machine_changed()
+
+    def _check(self, checking: Checking, rule: str = "") -> None:
+        try:
+            if rule:
+                self.post_message(self.Checked(checking, None, checking.again(rule, self.rulebase())))
+                return
+            for told in checking.work(self.rulebase()):
+                if isinstance(told, Report):
+                    self.post_message(self.Checked(checking, None, told))
+                else:
+                    self.post_message(self.Checked(checking, told))
+        except RecordingError as error:
+            values = {"path": printable(error.path), "detail": printable(error.detail)}
+            text = tr(self.lang, f"recording.{error.code}", **values).rstrip(" :：")
+            self.post_message(self.Checked(checking, None, None, text))
+        except Exception as error:
+            crash.save(error, "tui")
+            self.post_message(self.Checked(checking, None, None, f"{type(error).__name__}: {error}"))
+
+    def on_doctor_app_checked(self, message: DoctorApp.Checked) -> None:
+        checking = message.checking
+        if checking is not self.checking:
+            return
+        if message.step is not None:
+            checking.told(message.step)
+        else:
+            checking.ended(message.report, message.error)
+        self._machine_changed()
+
+    def _machine_changed(self) -> None:
+        for screen in self.screen_stack:
+            if isinstance(screen, TranslatedScreen) and screen.ready:
+                screen.machine_changed()
+
     # ------------------------------------------------------------------ actions
 
     def show(self, name: str) -> None:
@@ -303,7 +411,8 @@ class DoctorApp(App[None]):
         from doctor.tui.screens.open import OpenScreen
 
         if not isinstance(self.screen, OpenScreen):
-            self.push_screen(OpenScreen(os.getcwd()), lambda path: self.diagnose_path(path) if path else None)
+            screen = OpenScreen(os.getcwd(), several=self.diagnose_paths)
+            self.push_screen(screen, lambda path: self.diagnose_path(path) if path else None)
 
     def action_demo(self) -> None:
         """Diagnose the shipped sample run."""
@@ -321,6 +430,10 @@ class DoctorApp(App[None]):
     def action_smoke(self) -> None:
         """Train the reference layer."""
         self.show("smoke")
+
+    def action_watch(self) -> None:
+        """Follow a live run."""
+        self.show("watch")
 
     def action_checks(self) -> None:
         """What can be judged, and the rules."""
@@ -358,7 +471,7 @@ class DoctorApp(App[None]):
         from textual.widgets import Tree
 
         for screen in self.screen_stack:
-            if isinstance(screen, TranslatedScreen):
+            if isinstance(screen, TranslatedScreen) and screen.ready:
                 screen.set_class(base.ascii_only(), "-ascii")
                 for tree in screen.query(Tree):
                     base.tree_marks(tree)
@@ -381,7 +494,7 @@ class DoctorApp(App[None]):
         self.theme = name
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        return [self._dim, *super().get_line_filters()]
+        return [self._harmless, self._dim, *super().get_line_filters()]
 
     def action_command_palette(self) -> None:
         if not isinstance(self.screen, CommandPalette):
@@ -405,9 +518,8 @@ class DoctorApp(App[None]):
         self.say(self.tr("forgotten"))
 
     async def action_quit(self) -> None:
-        """Leave; a running diagnosis is stopped first, or the process would wait for it."""
-        if self.job:
-            self.job.cancel.set()
+        """Leave; what runs is stopped first, or the process would wait for it."""
+        self._stop_all()
         self.exit()
 
     def _fatal_error(self) -> None:
@@ -418,23 +530,6 @@ class DoctorApp(App[None]):
         self._return_code = 3
         self._exit_renderables.append(tr(self.lang, "crash", error=text, path=path or "-"))
         self._close_messages_no_wait()
-
-
-def _ready_for_processes(inputs: Sequence[str]) -> None:
-    """Start multiprocessing's helper process if the engine may want processes.
-
-    Textual puts an object in place of stderr that has no file descriptor, which that start does not survive; so it is
-    done here with the real one.
-    """
-    if (os.cpu_count() or 1) < 2 or not _at_least(inputs, engine.PARALLEL_FROM):
-        return
-    from multiprocessing import resource_tracker
-
-    held, sys.stderr = sys.stderr, sys.__stderr__
-    try:
-        resource_tracker.ensure_running()
-    finally:
-        sys.stderr = held
 
 
 def _at_least(inputs: Sequence[str], limit: int) -> bool:

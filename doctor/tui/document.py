@@ -10,8 +10,9 @@ import os
 import re
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
 
 from rich.cells import cell_len
 
@@ -24,6 +25,9 @@ BLOCK = 1 << 18
 
 LINE_MAX = 1 << 20
 """Bytes shown of one line; the rest is counted in its last cells."""
+
+MOST_HITS = 1000
+"""Hits that are marked in one line."""
 
 _STEP = 1 << 10
 _KEPT = 4 << 20
@@ -93,6 +97,30 @@ def clean(raw: bytes, more: int = 0) -> str:
     return f"{text}… (+{more:,} B)" if more else text
 
 
+class Needle(NamedTuple):
+    """What is searched for: a text, of which case only matters if it has a capital letter, or an expression."""
+
+    text: str
+    expression: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    def compiled(self) -> Any:
+        """The expression for lines of UTF-8, in RE2: its time is linear whatever is asked. Raises ValueError."""
+        import re2
+
+        options = re2.Options()
+        options.case_sensitive = self.text != self.text.lower()
+        options.max_mem = 8 << 20
+        options.log_errors = False
+        try:
+            return re2.compile(f"(?m){self.text}".encode("utf-8", "replace"), options)
+        except re2.error as error:
+            why = error.args[0] if error.args else ""
+            raise ValueError(why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)) from None
+
+
 class Document(Protocol):
     """What the log view needs. Rows count from 0; ``first`` is the line number of row 0."""
 
@@ -109,7 +137,7 @@ class Document(Protocol):
     def line(self, row: int) -> Shown:
         """A row; an empty one beyond the end."""
 
-    def find(self, needle: str, row: int, forward: bool, stop: Callable[[], bool]) -> int | None:
+    def find(self, needle: Needle, row: int, forward: bool, stop: Callable[[], bool]) -> int | None:
         """The next row from ``row`` on (or the one before it, backwards) that holds ``needle``, without wrapping."""
 
     def close(self) -> None:
@@ -128,7 +156,8 @@ class FileDocument:
         self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         self.size = os.fstat(self._fd).st_size
         self._before = [0]  # line ends before each block whose content is counted
-        self._lock = threading.Lock()
+        self._growth = threading.Lock()  # held while lines are counted
+        self._lock = threading.Lock()  # of what is kept; the screen waits for it, so it is held for moments only
         self._ends: dict[int, list[int]] = {}  # positions of the line ends in a few blocks
         self._lines: dict[int, Shown] = {}
         self._held = 0
@@ -157,7 +186,7 @@ class FileDocument:
     def extend(self, blocks: int, stop: Callable[[], bool] = lambda: False, *, only_first: bool = False) -> bool:
         """Count the lines of that many further blocks (or of the first ones alone); True when all is counted."""
         for _ in range(max(0, blocks - len(self._before) + 1) if only_first else blocks):
-            with self._lock:
+            with self._growth:
                 if self.complete or self._closed or stop():
                     break
                 block = self._read((len(self._before) - 1) * BLOCK, BLOCK)
@@ -217,13 +246,56 @@ class FileDocument:
                 self._lines[row] = result
         return result
 
-    def find(self, needle: str, row: int, forward: bool = True, stop: Callable[[], bool] = lambda: False) -> int | None:
-        fold = needle == needle.lower()
-        needles = {needle.encode("utf-8", "replace")}
-        if not needle.isascii():
-            needles.add(needle.encode("gb18030", "replace"))
-        found = (self._forward if forward else self._backward)(needles, self.start_of(row), fold, stop)
+    def find(
+        self, needle: Needle, row: int, forward: bool = True, stop: Callable[[], bool] = lambda: False
+    ) -> int | None:
+        """Raises ValueError of an expression that is none."""
+        start = self.start_of(row)
+        if needle.expression:
+            found = self._match(needle.compiled(), start, forward, stop)
+        else:
+            fold = needle.text == needle.text.lower()
+            needles = {needle.text.encode("utf-8", "replace")}
+            if not needle.text.isascii():
+                needles.add(needle.text.encode("gb18030", "replace"))
+            found = (self._forward if forward else self._backward)(needles, start, fold, stop)
         return None if found < 0 else self.row_of(found)
+
+    def _match(self, pattern: Any, at: int, forward: bool, stop: Callable[[], bool]) -> int:
+        """Where the next line with a match begins (the last one before ``at``, backwards), -1 if there is none.
+
+        A piece is cut at a line end; of a line longer than a piece each piece is looked at by itself.
+        """
+        while (at < self.size if forward else at > 0) and not stop():
+            start = at if forward else max(0, at - LINE_MAX)
+            data = self._read(start, LINE_MAX if forward else at - start)
+            if not data:
+                break
+            if forward and start + len(data) < self.size and (cut := data.rfind(b"\n")) >= 0:
+                data = data[: cut + 1]
+            elif not forward and start > 0 and 0 <= (cut := data.find(b"\n")) < len(data) - 1:
+                start, data = start + cut + 1, data[cut + 1 :]
+            found = -1
+            for line_start, line_end in self._candidates(pattern, data):
+                if any(hit.end() > hit.start() for hit in pattern.finditer(data[line_start:line_end])):
+                    found = start + line_start
+                    if forward:
+                        return found
+            if found >= 0:
+                return found
+            at = start + len(data) if forward else start
+        return -1
+
+    @staticmethod
+    def _candidates(pattern: Any, data: bytes) -> Iterator[tuple[int, int]]:
+        """The lines of a piece in which a match begins; a match over a line end is none, so the line is asked again."""
+        at = 0
+        while at < len(data) and (hit := pattern.search(data, at)):
+            start = data.rfind(b"\n", 0, hit.start()) + 1
+            end = data.find(b"\n", hit.start())
+            end = len(data) if end < 0 else end
+            yield start, end
+            at = end + 1
 
     def _forward(self, needles: set[bytes], start: int, fold: bool, stop: Callable[[], bool]) -> int:
         overlap = max(map(len, needles)) - 1
@@ -276,7 +348,9 @@ class SnippetDocument:
     def line(self, row: int) -> Shown:
         return self._lines[row] if 0 <= row < len(self._lines) else Shown("", 0, ())
 
-    def find(self, needle: str, row: int, forward: bool = True, stop: Callable[[], bool] = lambda: False) -> int | None:
+    def find(
+        self, needle: Needle, row: int, forward: bool = True, stop: Callable[[], bool] = lambda: False
+    ) -> int | None:
         rows: Sequence[int] = range(row, self.count) if forward else range(row - 1, -1, -1)
         return next((n for n in rows if spans(self._lines[n].text, needle)), None)
 
@@ -284,12 +358,24 @@ class SnippetDocument:
         """Nothing is open."""
 
 
-def spans(text: str, needle: str) -> list[tuple[int, int]]:
-    """Where ``needle`` stands in a text; case only matters if it has a capital letter."""
+def spans(text: str, needle: Needle) -> list[tuple[int, int]]:
+    """Where ``needle`` stands in a text. Raises ValueError of an expression that is none."""
     if not needle:
         return []
-    flags = re.IGNORECASE if needle == needle.lower() else 0
-    return [found.span() for found in re.finditer(re.escape(needle), text, flags)]
+    if needle.expression:
+        return matches(needle.compiled(), text)
+    flags = re.IGNORECASE if needle.text == needle.text.lower() else 0
+    return [found.span() for found in re.finditer(re.escape(needle.text), text, flags)]
+
+
+def matches(pattern: Any, text: str) -> list[tuple[int, int]]:
+    """The spans of an expression over UTF-8, in characters; empty matches are none."""
+    data = text.encode("utf-8", "replace")
+    found = [hit.span() for hit in islice(pattern.finditer(data), MOST_HITS)]
+    if len(data) == len(text):
+        return [(a, b) for a, b in found if b > a]
+    return [(len(data[:a].decode("utf-8", "replace")), len(data[:b].decode("utf-8", "replace")))
+            for a, b in found if b > a]  # fmt: skip
 
 
 def plain_file(path: str) -> bool:

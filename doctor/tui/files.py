@@ -92,12 +92,21 @@ def report_text(report: Report, lang: str, ascii_only: bool) -> str:
 
 
 def save_report(report: Report, path: str, lang: str, ascii_only: bool) -> None:
-    """Write a report, as JSON if the name ends so, else as text. Raises OSError."""
+    """Write a report, as JSON or as a page if the name ends so, else as text. Raises OSError."""
     if path.lower().endswith(".json"):
         from doctor.render.json import render
 
         content = render(report, indent=2) + "\n"
+    elif path.lower().endswith((".html", ".htm")):
+        from doctor.render.html import page
+
+        content = page(report, lang)
     else:
         content = report_text(report, lang, ascii_only)
+    save_text(content, path)
+
+
+def save_text(content: str, path: str) -> None:
+    """Write a text. Raises OSError."""
     with open(path, "w", encoding="utf-8", errors="replace") as file:
         file.write(content)

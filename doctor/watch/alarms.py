@@ -6,10 +6,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from doctor.culprit import CYCLE, GONE
 from doctor.model import SEVERITIES, Diagnosis, Evidence, Report, Text
+from doctor.ranking import UNRECOGNISED
 
+WORDLESS = frozenset((UNRECOGNISED, CYCLE, *GONE.values()))
 SETTLES = 3.0
-"""Seconds for which a failure that no rule knows must stand: the line that names it may still be on its way."""
+"""Seconds for which a failure that no line names must stand: the line may still be on its way."""
 AGAIN = 60.0
 """Seconds for which an alarm must have been over before it is told once more."""
 STALL, SILENT = OWN = ("watch:stall", "watch:silent")
@@ -101,7 +104,7 @@ class Alarms:
     def _one(self, diagnosis: Diagnosis, recovered: bool, now: float, old: bool) -> str:
         alarm = self.all.get(diagnosis.rule)
         if alarm is None:
-            if diagnosis.rule == "RUN000" and not old:
+            if diagnosis.rule in WORDLESS and not old:
                 since = self.waiting.setdefault(diagnosis.rule, now)
                 if now - since < SETTLES:
                     return ""

@@ -140,6 +140,11 @@ class Feed:
         return found
 
     @property
+    def lines(self) -> int:
+        """Lines at the last look."""
+        return self._scan[1].lines if self._scan is not None else 0
+
+    @property
     def half_line(self) -> bool:
         """Whether the pattern waits for the end of a line."""
         return bool(self._left)
@@ -189,6 +194,11 @@ class Feed:
             self._read = (self.grown, read)
         read = self._read[1]
         return read if read.scan.size == self.file.size else None
+
+    @property
+    def has_whole(self) -> bool:
+        """Whether ``whole`` has its answer at hand."""
+        return self._read is not None and self._read[0] == self.grown
 
     def rest(self) -> None:
         """Let go of everything but the result: the file has not grown for long."""

@@ -369,8 +369,16 @@ def test_nuls_holes_and_long_lines() -> None:
 
 
 def test_log_kinds() -> None:
-    assert set(KINDS) - LOG_KINDS == {"rank_table", "config", "python", "profile_csv", "empty", "binary"}
-    assert len(set(KINDS)) == len(KINDS) == 21
+    assert set(KINDS) - LOG_KINDS == {
+        "rank_table",
+        "config",
+        "python",
+        "profile_csv",
+        "profile_json",
+        "empty",
+        "binary",
+    }
+    assert len(set(KINDS)) == len(KINDS) == 22
 
 
 @settings(max_examples=300, deadline=None)

@@ -8,7 +8,7 @@ from screen_helpers import HEAD, diagnose, settle, text_of
 
 from doctor.model import Evidence
 from doctor.tui import document
-from doctor.tui.document import FileDocument, SnippetDocument, clean, shown, spans
+from doctor.tui.document import FileDocument, Needle, SnippetDocument, clean, shown, spans
 from doctor.tui.widgets.logpane import LogPane
 from doctor.tui.widgets.logview import LogView
 
@@ -40,7 +40,7 @@ def test_lines_are_those_of_a_plain_split(tmp_path_factory, parts, end):
 def test_search_finds_what_a_plain_search_finds(tmp_path_factory, lines, needle):
     path = tmp_path_factory.mktemp("doc") / "x.log"
     path.write_bytes(("\n".join(lines) + "\n").encode())
-    hits = [n for n, line in enumerate(lines) if spans(line, needle)]
+    hits = [n for n, line in enumerate(lines) if spans(line, Needle(needle))]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(document, "BLOCK", 16)
         patch.setattr(document, "LINE_MAX", 24)
@@ -48,8 +48,8 @@ def test_search_finds_what_a_plain_search_finds(tmp_path_factory, lines, needle)
         while not doc.extend(1):
             pass
         for row in range(len(lines) + 1):
-            assert doc.find(needle, row, True) == next((n for n in hits if n >= row), None)
-            assert doc.find(needle, row, False) == next((n for n in reversed(hits) if n < row), None)
+            assert doc.find(Needle(needle), row, True) == next((n for n in hits if n >= row), None)
+            assert doc.find(Needle(needle), row, False) == next((n for n in reversed(hits) if n < row), None)
         doc.close()
 
 
@@ -77,7 +77,8 @@ def test_text_is_cleaned():
 def test_a_snippet_counts_from_its_first_line_and_can_be_searched():
     doc = SnippetDocument(Evidence("x", 10, "hit", ("before 1", "before 2"), ("after",)))
     assert (doc.first, doc.count, doc.line(2).text, doc.line(9).text) == (8, 4, "hit", "")
-    assert doc.find("before", 1, True) == 1 and doc.find("before", 1, False) == 0 and doc.find("zzz", 0, True) is None
+    assert doc.find(Needle("before"), 1, True) == 1 and doc.find(Needle("before"), 1, False) == 0
+    assert doc.find(Needle("zzz"), 0, True) is None
 
 
 async def test_keys_and_search(app, run, tmp_path):
@@ -107,7 +108,7 @@ async def test_keys_and_search(app, run, tmp_path):
         await settle(pilot)
         assert view.marked == 7 and "no hit for needLe" in text_of(the)
         await pilot.press("slash", "escape")
-        assert the.screen.focused is view and not the.screen.query_one("#search").display
+        assert the.screen.focused is view and not the.screen.query_one("#search-line").display
 
 
 async def test_long_lines_scroll_sideways_to_their_end(app, run, tmp_path):

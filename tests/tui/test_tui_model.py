@@ -11,11 +11,12 @@ from doctor.model import Edit
 from doctor.patch import diff
 from doctor.patch.plan import FilePatch
 from doctor.plan import memory
+from doctor.render.plot import bar
 from doctor.tui import configs
 from doctor.tui.app import DoctorApp
 from doctor.tui.screens.confirm import ConfirmScreen
 from doctor.tui.screens.home import HomeScreen
-from doctor.tui.screens.model import ModelScreen, bar
+from doctor.tui.screens.model import ModelScreen
 from doctor.tui.screens.model.memory import stacked
 from doctor.tui.screens.model.patching import PatchPage
 from doctor.tui.screens.open import OpenScreen

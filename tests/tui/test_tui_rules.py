@@ -273,7 +273,7 @@ async def test_a_rule_is_made_of_the_marked_line_of_the_log(app, run):
     the = app("en")
     async with the.run_test(size=(120, 40)) as pilot:
         await diagnose(pilot, "run")
-        await press(pilot, "tab", "w")
+        await press(pilot, "tab", "R")
         assert isinstance(the.screen, ChecksScreen)
         assert await shows(pilot, "These rules fire") or "these rules fire" in text_of(the)
         assert "POOL EMPTY" in the.screen.query_one("#new-text", TextArea).text

@@ -19,7 +19,7 @@ SIZES = [(80, 24), (120, 40), (200, 60)]
 async def test_home(app, lang, size):
     the = app(lang)
     async with the.run_test(size=size) as pilot:
-        await pilot.pause()
+        await settle(pilot)
         same_screen(f"home-{lang}-{size[0]}", the)
 
 

@@ -95,7 +95,7 @@ def test_a_failure_no_rule_knows_is_told_after_its_last_line_had_time_to_come(ru
 
 
 def test_a_cause_that_shows_later_explains_what_was_told_before(run, clock):
-    for rank in range(4):
+    for rank in range(3):
         run.log(rank, steps(1, 30))
     watcher = run.watch(clock=clock)
     all_read(watcher)
@@ -104,10 +104,22 @@ def test_a_cause_that_shows_later_explains_what_was_told_before(run, clock):
         run.log(rank, wait)
     first = [e.alarm for e in alarms(later(watcher, clock))]
     assert first and first[0].state == "active"
-    run.log(3, OOM)
+    run.log(3, steps(1, 30) + OOM)
     events = alarms(later(watcher, clock))
     assert "alarm" in [e.kind for e in events] and "explained" in [e.kind for e in events]
     assert first[0].state == "explained" and first[0].by == next(e.alarm.rule for e in events if e.kind == "alarm")
+
+
+def test_a_rank_without_a_word_is_told_after_its_lines_had_time_to_come(run, clock):
+    for rank in range(4):
+        run.log(rank, steps(1, 30))
+    watcher = run.watch(clock=clock)
+    all_read(watcher)
+    for rank in (0, 1, 2):
+        run.log(rank, "EI0002: The wait execution of the Notify register times out.\n")
+    assert [e for e in alarms(later(watcher, clock)) if 3 in e.alarm.ranks] == []
+    [event] = [e for e in alarms(later(watcher, clock)) if 3 in e.alarm.ranks]
+    assert event.alarm.rule == "RUN174"
 
 
 # ------------------------------------------------------------------ files
@@ -394,3 +406,30 @@ def test_one_look_at_256_ranks_is_cheap_and_memory_bounded(run, clock):
 
 def test_options_have_a_clock_of_their_own():
     assert Options().clock is time.monotonic
+
+
+def test_where_series_take_long_a_failure_is_told_before_they_are_judged_again(run, clock):
+    run.log(0, steps(1, 60))
+    run.log(1, steps(1, 60) + steps(61, 70, loss="nan"))
+    watcher = run.watch(clock=clock)
+    told = {e.alarm.rule for e in alarms(all_read(watcher))}
+    watcher._cost = 100.0
+    run.log(0, steps(61, 70) + OOM)
+    [event] = alarms(later(watcher, clock, 1.0))
+    assert (event.kind, event.alarm.ranks) == ("alarm", (0,)) and watcher._cost == 100.0
+    assert told <= {d.rule for d in watcher.report.diagnoses}
+
+
+def test_an_interrupted_judgement_leaves_what_was_known(run, clock, monkeypatch):
+    run.log(0, steps(1, 60) + OOM)
+    watcher = run.watch(clock=clock)
+    all_read(watcher)
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("doctor.ranking.judge", interrupted)
+    run.log(0, UNKNOWN)
+    with pytest.raises(KeyboardInterrupt):
+        later(watcher, clock)
+    assert watcher.judging and [d.severity for d in watcher.so_far().diagnoses] == ["error"]

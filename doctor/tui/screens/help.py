@@ -19,12 +19,12 @@ Section = tuple[str, tuple[tuple[str, str], ...]]
 
 ANYWHERE: Section = ("help.anywhere", (
     ("Ctrl+P", "key.palette"), ("?  F1", "key.help"), ("o", "key.open"), ("e", "key.machine"),
-    ("m", "key.model"), ("t", "key.smoke"),
+    ("m", "key.model"), ("t", "key.smoke"), ("w", "key.watch"),
     ("k", "key.checks"),
     ("l  F2", "key.language"), ("Esc", "key.back"), ("q  Ctrl+Q", "key.quit"),
 ))  # fmt: skip
 LOG: Section = ("help.log", (
-    ("/", "key.search"), ("n  N", "key.next_hit"), ("w", "key.new_rule"), ("g  G", "key.ends"),
+    ("/", "key.search"), ("n  N", "key.next_hit"), ("R", "key.new_rule"), ("g  G", "key.ends"),
     ("Left Right", "key.sideways"), ("0  $", "key.line_ends"),
 ))  # fmt: skip
 

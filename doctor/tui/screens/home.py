@@ -1,4 +1,4 @@
-"""Where it begins: paste a log, or name one."""
+"""Where it begins: paste a log, or name one; beside it the machine at a glance, its checks running meanwhile."""
 
 from __future__ import annotations
 
@@ -6,17 +6,25 @@ import os
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.message import Message
-from textual.widgets import Button, Footer, Input, Static
+from textual.widgets import Button, Footer, Input, OptionList, Static
+from textual.widgets.option_list import Option
 
 from doctor import __version__
+from doctor.model import Report
 from doctor.render.text import size_text
-from doctor.tui.base import TranslatedScreen, outside
+from doctor.render.topology import clip
+from doctor.tui.base import TranslatedScreen, ascii_only, outside, styled
+from doctor.tui.places import PLACES
+
+RECENT = 8
+"""Paths of earlier runs that are offered."""
 
 
 class PathInput(Input):
@@ -29,9 +37,14 @@ class PathInput(Input):
             super().__init__()
             self.text = text
 
+    @staticmethod
+    def is_log(text: str) -> bool:
+        """Whether a paste is more than a line."""
+        return "\n" in text.strip() or "\r" in text.strip()
+
     def _on_paste(self, event: events.Paste) -> None:
         # for a single line the handler of Input runs after this one, without being called
-        if "\n" in event.text.strip() or "\r" in event.text.strip():
+        if self.is_log(event.text):
             event.stop()
             event.prevent_default()
             self.post_message(self.Pasted(event.text))
@@ -41,38 +54,129 @@ class PasteArea(Static, can_focus=True):
     """Has the focus at first, so that letters are keys and not text."""
 
 
+class Glance(VerticalScroll, can_focus=True):
+    """The machine; Enter shows every check."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "app.machine", "tui.key.machine", show=False)]
+
+    class Sized(Message):
+        """There is another room for the text."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="glance-text", markup=False)
+
+    def on_resize(self) -> None:
+        self.post_message(self.Sized())
+
+
 class HomeScreen(TranslatedScreen[None]):
     """Shows what is going on while a diagnosis runs."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "demo", "tui.key.demo"),
+        Binding("c", "copy", "tui.key.copy", show=False),
+        Binding("s", "save", "tui.key.save", show=False),
         Binding("escape", "cancel", "tui.key.cancel"),
     ]
 
     def commands(self) -> list[tuple[str, Callable[[], Any]]]:
-        return [("cancel", self.doctor.cancel)] if self.doctor.job is not None else []
+        cancel: list[tuple[str, Callable[[], Any]]] = [("cancel", self.action_cancel)] if self._busy() else []
+        report = [("copy", self.action_copy), ("save", self.action_save)] if self._report() is not None else []
+        return [*cancel, *report]
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="home"):
-            yield Static(id="home-title", markup=False)
-            yield PasteArea(id="home-paste", markup=False)
-            yield Static(id="home-or", markup=False)
-            yield PathInput(id="home-path")
-            with Horizontal(id="home-buttons"):
-                yield Button(" ", id="go", variant="primary", compact=True)
-                yield Button(" ", id="open", compact=True)
-                yield Button(" ", id="demo", compact=True)
-                yield Button(" ", id="machine", compact=True)
-                yield Button(" ", id="model", compact=True)
-                yield Button(" ", id="smoke", compact=True)
-                yield Button(" ", id="checks", compact=True)
-            yield Static(id="home-status", markup=False)
+        with Container(id="home"):
+            with Vertical(id="home-ask"):
+                yield Static(id="home-title", markup=False)
+                yield PasteArea(id="home-paste", markup=False)
+                yield Static(id="home-or", markup=False)
+                yield PathInput(id="home-path")
+                with Horizontal(id="home-buttons"):
+                    yield Button(" ", id="go", variant="primary", compact=True)
+                    yield Button(" ", id="open", compact=True)
+                    yield Button(" ", id="demo", compact=True)
+                with Horizontal(id="home-places"):
+                    for place in PLACES:
+                        yield Button(" ", id=place.name, classes="place", compact=True)
+                yield Static(id="home-status", markup=False)
+                yield OptionList(id="home-menu", compact=True)
+                yield OptionList(id="home-recent", compact=True)
+            yield Glance(id="glance")
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one(PasteArea).focus()
         self.set_interval(0.25, self.refresh_status)
+
+    def on_screen_resume(self) -> None:
+        self._fill_recent()
+
+    def on_resize(self) -> None:
+        self._fill_recent()
+        self._fill_menu()
+
+    def _busy(self) -> bool:
+        checking = self.doctor.checking
+        return self.doctor.job is not None or (checking is not None and checking.working)
+
+    def _report(self) -> Report | None:
+        checking = self.doctor.checking
+        return checking.report if checking is not None else None
+
+    def machine_changed(self) -> None:
+        self._glance()
+        self.refresh_bindings()
+
+    @on(Glance.Sized)
+    def _glance(self) -> None:
+        from doctor.tui import glance
+
+        pane = self.query_one(Glance)
+        pane.border_title = Text(self.tr("glance.title"))
+        pane.border_subtitle = Text(self.tr("glance.hint"))
+        room = pane.scrollable_content_region
+        columns, rows = max(20, room.width), room.height
+        drawn = glance.lines(self.doctor.checking, self.doctor.lang, columns, rows, ascii_only())
+        self.query_one("#glance-text", Static).update(styled(drawn))
+
+    def _fill_menu(self) -> None:
+        """What else can be done, with its key and a sentence: where there is room, in place of the buttons."""
+        menu = self.query_one("#home-menu", OptionList)
+        at = menu.highlighted
+        menu.clear_options()
+        rows = [(place.key, place.name) for place in PLACES]
+        names = [self.tr(f"home.{name}") for _, name in rows]
+        widest = max(cell_len(name) for name in names)
+        room = max(10, self.size.width // 2 - 16 - widest)
+        for (key, name), label in zip(rows, names, strict=True):
+            text = Text.assemble((f"{key}  ", "cyan"), label + " " * (widest - cell_len(label) + 2))
+            text.append(clip(self.tr(f"about.{name}"), room, ascii_only()), "dim")
+            menu.add_option(Option(text, id=name))
+        menu.highlighted = at
+
+    @on(OptionList.OptionSelected, "#home-menu")
+    def _menu(self, event: OptionList.OptionSelected) -> None:
+        self.doctor.show(event.option_id or "")
+
+    def _fill_recent(self) -> None:
+        """Paths of earlier runs that are still there."""
+        offered = self.query_one("#home-recent", OptionList)
+        offered.border_title = Text(self.tr("home.recent"))
+        paths = [path for path in self.doctor.state.recent if os.path.exists(path)][:RECENT]
+        offered.set_class(not paths, "-empty")
+        offered.clear_options()
+        room = max(20, self.size.width // 2 - 8)
+        for path in paths:
+            text = outside(path)
+            if len(text) > room:
+                text = ("..." if ascii_only() else "…") + text[-room:]
+            offered.add_option(Option(Text(clip(text, room + 3, ascii_only()))))
+        self._offered = paths
+
+    @on(OptionList.OptionSelected, "#home-recent")
+    def _again(self, event: OptionList.OptionSelected) -> None:
+        if event.option_index < len(self._offered):
+            self.doctor.diagnose_path(self._offered[event.option_index])
 
     def retranslate(self) -> None:
         self.query_one("#home-title", Static).update(
@@ -81,20 +185,24 @@ class HomeScreen(TranslatedScreen[None]):
         self.query_one(PasteArea).update(self.tr("home.paste"))
         self.query_one("#home-or", Static).update(self.tr("home.or"))
         self.query_one(PathInput).placeholder = self.tr("home.path")
-        for name in ("go", "open", "demo", "machine", "model", "smoke", "checks"):
+        for name in ("go", "open", "demo", *(place.name for place in PLACES)):
             self.query_one(f"#{name}", Button).label = Text(self.tr(f"home.{name}"))
+        self._fill_menu()
+        self._fill_recent()
+        self._glance()
         self.refresh_status()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "cancel":
-            return self.doctor.job is not None
-        return True
+            return self._busy()
+        return self._report() is not None if action in ("copy", "save") else True
 
     def refresh_status(self) -> None:
         """What runs, how far it is, or what came of the last try."""
         job = self.doctor.job
         status = self.query_one("#home-status", Static)
         status.set_class(job is None and self.doctor.trouble is not None, "-trouble")
+        status.set_class(job is None and self.doctor.trouble is None, "-empty")
         if job is None:
             status.update(self.doctor.trouble_text())
             return
@@ -130,26 +238,35 @@ class HomeScreen(TranslatedScreen[None]):
         """The shipped sample run."""
         self.doctor.action_demo()
 
-    @on(Button.Pressed, "#machine")
-    def _machine(self) -> None:
-        self.doctor.action_machine()
-
-    @on(Button.Pressed, "#model")
-    def _model(self) -> None:
-        self.doctor.action_model()
-
-    @on(Button.Pressed, "#smoke")
-    def _smoke(self) -> None:
-        self.doctor.action_smoke()
-
-    @on(Button.Pressed, "#checks")
-    def _checks(self) -> None:
-        self.doctor.action_checks()
+    @on(Button.Pressed, ".place")
+    def _place(self, event: Button.Pressed) -> None:
+        if event.button.id in {place.name for place in PLACES}:
+            self.doctor.show(event.button.id)
 
     @on(PathInput.Pasted)
     def _pasted(self, event: PathInput.Pasted) -> None:
         self.doctor.take_paste(event.text)
 
     def action_cancel(self) -> None:
-        """Stop reading."""
-        self.doctor.cancel()
+        """Stop reading; when nothing is read, stop the checks of the machine."""
+        if self.doctor.job is not None:
+            self.doctor.cancel()
+        elif self.doctor.checking is not None:
+            self.doctor.checking.stop()
+            self._glance()
+
+    def action_copy(self) -> None:
+        """The report of the machine to the clipboard, by OSC 52."""
+        report = self._report()
+        if report is not None:
+            from doctor.tui.screens.save import copy
+
+            copy(self, report)
+
+    def action_save(self) -> None:
+        """The report of the machine to a file."""
+        report = self._report()
+        if report is not None:
+            from doctor.tui.screens.save import save
+
+            save(self, report)

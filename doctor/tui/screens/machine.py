@@ -1,39 +1,45 @@
-"""The checks of this machine, live: the chain, the devices, every check with its answer, evidence and fix."""
+"""The checks of a machine, live: the chain, the devices, every check with its state, answer, evidence and fix."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+import os
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.cells import cell_len
 from rich.text import Text
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, VerticalScroll
 from textual.message import Message
 from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
 
-from doctor import checkup, crash
-from doctor.hosts.base import Host
 from doctor.i18n import pick, tr
 from doctor.model import Diagnosis, Finding, Report, Verdict
 from doctor.render import checks as pages
-from doctor.render.text import STYLES, Line, at_text, diagnosis_lines
+from doctor.render.text import STYLES, at_text, diagnosis_lines
 from doctor.render.topology import clip
-from doctor.tui.base import TranslatedScreen, ascii_only, outside, wrap
-from doctor.tui.screens.save import copy, save
+from doctor.rulebase import data_folder
+from doctor.tui.base import TranslatedScreen, ascii_only, outside, styled, wrap
+from doctor.tui.checking import Row
+from doctor.tui.screens.save import SaveScreen, copy, save
 
 if TYPE_CHECKING:
-    from doctor.tui.app import DoctorApp
+    from doctor.hosts.base import Host
 
 SHOWN = ("all", "open", "failed")
-"""What the table shows: every check, those that failed or could not be checked, those that failed."""
+"""What the table shows: every check; those that failed, are unknown or have not answered; those that failed."""
 
-COLUMNS = {"state": 1, "id": 7, "what": 0}
-"""Columns of the table and their cells; the last takes what is left."""
+COLUMNS = ("state", "id", "what")
+WORDS_FROM = 60
+"""Cells of the table from which the state is also said in a word."""
 
-_RANK = {Verdict.FAIL: 0, Verdict.CRASH: 1, Verdict.UNKNOWN: 2, Verdict.PASS: 3, Verdict.NOT_APPLICABLE: 4}
+EXAMPLE = "npu-alarm-hbm-ecc"
+"""The recording that is shipped for a look: 8 NPUs, one with an alarm."""
+
+_RANK = {Verdict.FAIL: 0, Verdict.CRASH: 1, Verdict.UNKNOWN: 2, Verdict.PASS: 5, Verdict.NOT_APPLICABLE: 6}
+_RUNNING, _WAITING = 3, 4
 
 
 class Page(VerticalScroll):
@@ -47,59 +53,43 @@ class Page(VerticalScroll):
 
 
 class MachineScreen(TranslatedScreen[None]):
-    """Runs every check when it opens; ``host`` makes the machine to look at."""
+    """Shows the checks that the application runs; starts them if none have run."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # the tabs show their own keys
         Binding("1", "tab('list')", "tui.machine.list", show=False),
         Binding("2", "tab('drawing')", "tui.machine.drawing", show=False),
         Binding("r", "again", "tui.key.again"),
+        Binding("a", "once", "tui.key.once", show=False),
         Binding("v", "shown", "tui.key.shown"),
         Binding("slash", "filter", "tui.key.filter"),
-        Binding("c", "copy", "tui.key.copy"),
-        Binding("s", "save", "tui.key.save"),
+        Binding("f", "script", "tui.key.script"),
+        Binding("o", "recording", "tui.key.recording", show=False),
+        Binding("x", "example", "tui.key.example", show=False),
+        Binding("h", "live", "tui.key.live", show=False),
+        Binding("c", "copy", "tui.key.copy", show=False),
+        Binding("s", "save", "tui.key.save", show=False),
         Binding("escape", "back", "tui.key.back"),
         # keys of every screen that would push the help off a narrow footer
-        Binding("o", "app.open", "tui.key.open", show=False),
         Binding("e", "app.machine", "tui.key.machine", show=False),
         Binding("k", "app.checks", "tui.key.checks", show=False),
     ]
-    PALETTE: ClassVar[tuple[str, ...]] = ("again", "shown", "filter", "copy", "save", "back")
+    PALETTE: ClassVar[tuple[str, ...]] = (
+        "again", "once", "shown", "filter", "script", "recording", "example", "live", "copy", "save", "back",
+    )  # fmt: skip
     KEY_SECTION = ("help.machine", (
-        ("1  2", "key.tabs"), ("r", "key.again"), ("v", "key.shown"), ("/", "key.filter"),
+        ("1  2", "key.tabs"), ("r", "key.again"), ("a", "key.once"), ("v", "key.shown"), ("/", "key.filter"),
+        ("f", "key.script"), ("o", "key.recording"), ("x", "key.example"), ("h", "key.live"), ("c", "key.copy"),
+        ("s", "key.save"), ("Esc", "key.stop"),
     ))  # fmt: skip
 
-    class Told(Message):
-        """Some checks have answered."""
-
-        def __init__(self, run: checkup.Checkup, step: checkup.Step) -> None:
-            super().__init__()
-            self.run, self.step = run, step
-
-    class Ended(Message):
-        """All checks have answered, or the doctor itself failed."""
-
-        def __init__(self, run: checkup.Checkup | None, report: Report | None, error: str = "") -> None:
-            super().__init__()
-            self.run, self.report, self.error = run, report, error
-
-    @classmethod
-    def opened(cls, app: DoctorApp) -> MachineScreen:
-        return cls(app.host)
-
-    def __init__(self, host: Callable[[], Host]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._host = host
-        self._current: checkup.Checkup | None = None
-        self._cancel = threading.Event()
-        self._findings: list[Finding] = []
-        self._report: Report | None = None
-        self._done = self._total = 0
-        self._error = ""
         self._view = 0
         self._settled = False
+        self._shown: list[Row] = []
         self._labels: list[str] = []
-        self._room = 0
+        self._sizes: tuple[int, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield Static(id="machine-head", markup=False)
@@ -115,53 +105,29 @@ class MachineScreen(TranslatedScreen[None]):
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one("#machine-table", DataTable).focus()
-        self._start()
+        if self.doctor.checking is None:
+            self.doctor.check_machine()
 
-    def on_unmount(self) -> None:
-        self._cancel.set()
+    @property
+    def _report(self) -> Report | None:
+        checking = self.doctor.checking
+        return checking.report if checking is not None else None
 
-    # ------------------------------------------------------------------ running
+    @property
+    def _working(self) -> bool:
+        checking = self.doctor.checking
+        return checking is not None and checking.working
 
-    def _start(self) -> None:
-        self._cancel.set()
-        self._cancel = threading.Event()
-        self._findings, self._report, self._error = [], None, ""
-        self._done = self._total = 0
-        self._settled = False
-        self._run(self._cancel)
-        self.retranslate()
-
-    @work(thread=True, exclusive=True, group="machine", exit_on_error=False)
-    def _run(self, cancel: threading.Event) -> None:
-        try:
-            run = checkup.Checkup(self._host(), checkup.Options(cancelled=cancel.is_set), self.doctor.rulebase())
-            self._current = run
-            for step in run.steps():
-                self.post_message(self.Told(run, step))
-            if not cancel.is_set():
-                self.post_message(self.Ended(run, run.report()))
-        except Exception as error:
-            crash.save(error, "tui")
-            self.post_message(self.Ended(None, None, f"{type(error).__name__}: {error}"))
-
-    @on(Told)
-    def _told(self, event: Told) -> None:
-        if event.run is self._current:
-            self._findings += event.step.findings
-            self._done, self._total = event.step.done, event.step.total
-            self._fill()
-            self._head()
-
-    @on(Ended)
-    def _ended(self, event: Ended) -> None:
-        if event.run is not None and event.run is not self._current:
-            return
-        self._report, self._error = event.report, event.error
-        if event.report is not None:
-            self._findings = list(event.report.findings)
-        self.retranslate()
+    def machine_changed(self) -> None:
+        checking = self.doctor.checking
+        if checking is not None and checking.working and checking.run is None:
+            # another run, perhaps of another machine: nothing of the old one is to stay chosen
+            self._settled = False
+        self._head()
+        self._fill()
+        if not self._working:
+            self._draw()
         self.refresh_bindings()
 
     # ------------------------------------------------------------------ texts
@@ -177,30 +143,42 @@ class MachineScreen(TranslatedScreen[None]):
         self._draw()
 
     def _columns(self) -> None:
-        """The columns: their labels, of which the last says what is shown, and the room that there is for the last."""
+        """The columns: their labels, of which the last says what is shown, and their widths."""
         table = self.query_one("#machine-table", DataTable)
         words = [self.tr(f"machine.column.{key}") for key in COLUMNS]
         words[-1] += f"  {self.tr(f'machine.shown.{SHOWN[self._view]}')}"
-        room = max(20, table.scrollable_content_region.width - sum(COLUMNS.values()) - 2 * len(COLUMNS))
-        if self._labels != words or self._room != room:
-            self._labels, self._room = words, room
+        width = table.scrollable_content_region.width
+        state = 2 + max(cell_len(self.tr(f"machine.state.{name}")) for name in _STATES) if width >= WORDS_FROM else 1
+        sizes = (state, 7, max(20, width - state - 7 - 2 * len(COLUMNS)))
+        if self._labels != words or self._sizes != sizes:
+            self._labels, self._sizes = words, sizes
             table.clear(columns=True)
-            for (key, width), word in zip(COLUMNS.items(), words, strict=True):
-                table.add_column(Text(word), key=key, width=width or room)
+            for key, size, word in zip(COLUMNS, sizes, words, strict=True):
+                table.add_column(Text(word), key=key, width=size)
 
     def _head(self) -> None:
-        lang = self.doctor.lang
+        lang, checking = self.doctor.lang, self.doctor.checking
         text = Text(no_wrap=True, overflow="ellipsis")
-        if self._error:
-            text.append(outside(self._error), STYLES["error"])
-        elif self._report is None:
-            text.append(tr(lang, "check.progress", done=self._done, total=self._total or "…"))
-        else:
-            for line in pages.head(self._report, lang, ascii_only())[:1]:
+        if checking is None:
+            return
+        if checking.name:
+            text.append(outside(checking.name) + "  ", "bold")
+        report = checking.report
+        if checking.error:
+            text.append(outside(checking.error), STYLES["error"])
+        elif checking.working:
+            said = tr(lang, "check.progress", done=checking.done, total=checking.total or "…")
+            if checking.repeated:
+                said = self.tr("glance.repeating", id=checking.repeated)
+            text.append(self.tr("glance.stopping") if checking.stopping else said)
+            if not checking.stopping:
+                text.append(f"  {self.tr('home.busy')}", "dim")
+        elif report is not None:
+            for line in pages.head(report, lang, ascii_only()):
                 for style, piece in line:
-                    text.append(piece, style)
-            text.append("  " + pages.counts(self._report, lang, host=False), "dim")
-            remark = pages.remark(self._report, lang)
+                    text.append(piece + "  ", style)
+            text.append(pages.counts(report, lang, host=False), "dim")
+            remark = pages.remark(report, lang)
             text.append(f"  {remark}" if remark else "", "dim")
         self.query_one("#machine-head", Static).update(text)
 
@@ -211,28 +189,35 @@ class MachineScreen(TranslatedScreen[None]):
         columns = max(60, self.size.width - 4)
         where = (self._report, self.doctor.lang, columns, ascii_only())
         lines = [*pages.chain(*where), *pages.topology(*where)]
-        text = _text(lines) if lines else Text(self.tr("machine.nothing_to_draw"))
+        text = styled(lines) if lines else Text(self.tr("machine.nothing_to_draw"))
         self.query_one("#machine-drawing", Static).update(text)
 
-    def _rows(self) -> list[Finding]:
+    def _rows(self) -> list[Row]:
+        """The checks to show, worst first; what has not answered stands before what is in order."""
+        checking = self.doctor.checking
         wanted = self.query_one("#machine-filter", Input).value.strip().lower().split()
+        view = SHOWN[self._view]
         kept = {"all": set(_RANK), "open": {Verdict.FAIL, Verdict.CRASH, Verdict.UNKNOWN},
-                "failed": {Verdict.FAIL, Verdict.CRASH}}[SHOWN[self._view]]  # fmt: skip
+                "failed": {Verdict.FAIL, Verdict.CRASH}}[view]  # fmt: skip
         found = []
-        for finding in self._findings:
-            where = " ".join((finding.id, finding.topic, *finding.title.values(), *finding.why.values())).lower()
-            if finding.verdict in kept and all(word in where for word in wanted):
-                found.append(finding)
-        order = {"error": 0, "warning": 1, "advice": 2}
+        for row in checking.rows() if checking is not None else ():
+            finding = row.finding
+            title = _title(row)
+            words = (row.id, finding.topic, *finding.why.values()) if finding is not None else (row.id,)
+            where = " ".join((*words, *title.values())).lower()
+            fits = finding.verdict in kept if finding is not None else view != "failed"
+            if fits and all(word in where for word in wanted):
+                found.append(row)
         places = self._order()
-        return sorted(
-            found,
-            key=lambda f: (
-                _RANK[f.verdict],
-                places.get(id(f), (len(places), 0))[0],
-                order[f.severity] if f.verdict is Verdict.FAIL else 0,
-            ),
-        )
+        return sorted(found, key=lambda row: self._key(row, places))
+
+    def _key(self, row: Row, places: dict[int, tuple[int, bool]]) -> tuple[int, int, int]:
+        finding = row.finding
+        if finding is None:
+            return (_RUNNING if row.running else _WAITING, 0, 0)
+        order = {"error": 0, "warning": 1, "advice": 2}
+        place = places.get(id(finding), (len(places), False))[0]
+        return (_RANK[finding.verdict], place, order[finding.severity] if finding.verdict is Verdict.FAIL else 0)
 
     def _order(self) -> dict[int, tuple[int, bool]]:
         """Of every finding in a diagnosis: its place in the report, causes before what they explain, and whether it is
@@ -252,39 +237,53 @@ class MachineScreen(TranslatedScreen[None]):
         kept = self._selected() if self._settled else ""
         self._settled = self._report is not None
         table.clear()
-        lang, place, order = self.doctor.lang, 0, self._order()
-        branch = "> " if ascii_only() else "└ "
-        for n, finding in enumerate(self._rows()):
-            style = STYLES[finding.severity] if finding.verdict is Verdict.FAIL else ""
-            why = pick(finding.why, lang)
-            title = outside(pick(finding.title, lang)) + (f" ({outside(why)})" if why else "")
-            title = clip((branch if order.get(id(finding), (0, False))[1] else "") + title, self._room, ascii_only())
-            key = f"{n}:{finding.id}"
-            table.add_row(
-                Text(pages.mark_of(finding, ascii_only()), style), Text(finding.id), Text(title, style), key=key
-            )
-            if kept and kept.partition(":")[2] == finding.id and not place:
+        self._shown = self._rows()
+        place, order, plain = 0, self._order(), ascii_only()
+        branch = "> " if plain else "└ "
+        for n, row in enumerate(self._shown):
+            finding, lang = row.finding, self.doctor.lang
+            failed = finding is not None and finding.verdict is Verdict.FAIL
+            style = STYLES[finding.severity] if finding is not None and failed else "" if finding is not None else "dim"
+            why = pick(finding.why, lang) if finding is not None else ""
+            title = outside(pick(_title(row), lang)) + (f" ({outside(why)})" if why else "")
+            below = finding is not None and order.get(id(finding), (0, False))[1]
+            title = clip((branch if below else "") + title, self._sizes[-1], plain)
+            state = pages.mark_of(finding, plain) if finding is not None else ">" if row.running else "."
+            if self._sizes[0] > 1:
+                state += f" {self.tr(f'machine.state.{_state(row)}')}"
+            table.add_row(Text(state, style), Text(row.id), Text(title, style), key=f"{n}:{row.id}")
+            if kept and kept.partition(":")[2] == row.id and not place:
                 place = n
         if place:
             table.move_cursor(row=place)
         self._explain(self._selected())
 
     def _selected(self) -> str:
-        table = self.query_one("#machine-table", DataTable)
-        if not table.row_count:
-            return ""
-        return table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value or ""
+        # the cursor may stand below the last row for a moment after the table was filled with fewer
+        row = self.query_one("#machine-table", DataTable).cursor_row
+        return f"{row}:{self._shown[row].id}" if 0 <= row < len(self._shown) else ""
+
+    def _chosen(self) -> Row | None:
+        number, _, _ = self._selected().partition(":")
+        return self._shown[int(number)] if number.isdigit() and int(number) < len(self._shown) else None
 
     def _explain(self, key: str) -> None:
         number, _, _ = key.partition(":")
-        rows = self._rows()
         page = self.query_one("#machine-text", Static)
         columns = max(30, self.query_one("#machine-page").scrollable_content_region.width - 1)
-        if not number.isdigit() or int(number) >= len(rows):
+        if not number.isdigit() or int(number) >= len(self._shown):
             page.update(self.tr("machine.none") if self._report else "")
             return
-        finding = rows[int(number)]
-        page.update(self._page(finding, columns))
+        row = self._shown[int(number)]
+        page.update(self._page(row.finding, columns) if row.finding is not None else self._open(row, columns))
+
+    def _open(self, row: Row, columns: int) -> Text:
+        """A check that has not answered: what it needs."""
+        text = Text(outside(pick(_title(row), self.doctor.lang)) + "\n", "bold")
+        text.append(f"{row.id}  {self.tr(f'machine.state.{_state(row)}')}\n", "dim")
+        needs = ", ".join(need.removesuffix("?") for need in row.spec.needs) if row.spec is not None else ""
+        text.append("\n".join(wrap(self.tr("machine.asks", list=needs), columns)))
+        return text
 
     def _page(self, finding: Finding, columns: int) -> Text:
         lang = self.doctor.lang
@@ -292,7 +291,7 @@ class MachineScreen(TranslatedScreen[None]):
         if diagnosis is not None and self._report is not None:
             number = self._report.diagnoses.index(diagnosis) + 1
             lines = diagnosis_lines(number, diagnosis, self._report, lang, columns, True, ascii_only())
-            return _text(lines[1:], fold=True)
+            return styled(lines[1:], fold=True)
         text = Text(outside(pick(finding.title, lang)) + "\n", "bold")
         text.append(f"{finding.id}  {tr(lang, f'check.{finding.verdict.value}')}\n", "dim")
         for row in wrap(outside(pick(finding.why, lang)), columns):
@@ -314,8 +313,8 @@ class MachineScreen(TranslatedScreen[None]):
     # ------------------------------------------------------------------ actions
 
     @on(DataTable.RowHighlighted)
-    def _row(self, event: DataTable.RowHighlighted) -> None:
-        self._explain(str(event.row_key.value or ""))
+    def _row(self) -> None:
+        self._explain(self._selected())
 
     @on(Input.Changed, "#machine-filter")
     def _filtered(self) -> None:
@@ -334,7 +333,11 @@ class MachineScreen(TranslatedScreen[None]):
         self.call_after_refresh(self._draw)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return self._report is not None if action in ("copy", "save") else True
+        if action in ("copy", "save", "script"):
+            return self._report is not None
+        if action == "once":
+            return self._report is not None and not self._working
+        return True
 
     def action_tab(self, name: str) -> None:
         """Show the list or the drawings."""
@@ -344,7 +347,63 @@ class MachineScreen(TranslatedScreen[None]):
 
     def action_again(self) -> None:
         """Run all checks anew."""
-        self._start()
+        checking = self.doctor.checking
+        if checking is not None:
+            self.doctor.check_machine(checking.host, checking.name)
+
+    def action_once(self) -> None:
+        """Run the selected check anew."""
+        row = self._chosen()
+        if self._working:
+            self.doctor.say(self.tr("machine.busy"))
+        elif row is not None:
+            self.doctor.check_again(row.id)
+
+    def action_recording(self) -> None:
+        """Judge a recording."""
+        from doctor.tui.screens.open import OpenScreen
+
+        start = os.path.dirname(self.doctor.state.recall("recording")) or os.getcwd()
+        start = start if os.path.isdir(start) else os.getcwd()
+        self.app.push_screen(OpenScreen(start, "machine.recording"), self._judge)
+
+    def _judge(self, path: str | None) -> None:
+        if path:
+            self.doctor.state.remember("recording", path)
+            self.doctor.check_machine(partial(_recorded, path), os.path.basename(path.rstrip("/")))
+
+    def action_example(self) -> None:
+        """Judge the shipped recording."""
+        path = os.path.join(data_folder(os.path.join("fixtures", "hosts")), f"{EXAMPLE}.yaml")
+        self.doctor.check_machine(partial(_recorded, path), EXAMPLE)
+
+    def action_live(self) -> None:
+        """Judge this machine."""
+        self.doctor.check_machine()
+
+    def action_script(self) -> None:
+        """Save what ``--fix-env`` writes."""
+        report = self._report
+        if report is None:
+            return
+        from doctor import envfix
+
+        lang, text = self.doctor.lang, envfix.script(report, self.doctor.lang, self.doctor.rulebase())
+        if not envfix.proposes(text):
+            self.doctor.say(self.tr("machine.no_script"))
+            return
+
+        def write(path: str) -> None:
+            if not envfix.may_write(path):
+                raise ValueError(tr(lang, "tui.machine.foreign", path=path))
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+
+        def saved(path: str | None) -> None:
+            if path:
+                self.doctor.say(tr(self.doctor.lang, "check.fix_env", path=outside(path)))
+
+        self.app.push_screen(SaveScreen(write, "doctor-env.sh", "machine.script", "machine.script_note"), saved)
 
     def action_shown(self) -> None:
         """All checks, those that are open, those that failed."""
@@ -368,17 +427,39 @@ class MachineScreen(TranslatedScreen[None]):
             save(self, self._report)
 
     def action_back(self) -> None:
+        """End the run; without one, leave the filter, then the screen."""
+        checking = self.doctor.checking
         if isinstance(self.focused, Input):
             self.query_one("#machine-table", DataTable).focus()
+        elif checking is not None and checking.working and not checking.stopping:
+            checking.stop()
+            self._head()
         else:
             self.dismiss()
 
 
-def _text(lines: list[Line], *, fold: bool = False) -> Text:
-    """Lines as one text; ``fold``: what is too long, such as a command, goes on in the next line."""
-    text = Text(no_wrap=not fold, overflow="fold" if fold else None)
-    for line in lines:
-        for style, piece in line:
-            text.append(piece, style)
-        text.append("\n")
-    return text
+_STATES = ("waiting", "running", "pass", "error", "warning", "advice", "unknown", "not_applicable", "crash")
+
+
+def _state(row: Row) -> str:
+    """The state of a check as the texts name it."""
+    if row.finding is None:
+        return "running" if row.running else "waiting"
+    return row.finding.severity if row.finding.verdict is Verdict.FAIL else row.finding.verdict.value
+
+
+def _title(row: Row) -> dict[str, str]:
+    """What a check is about, in every language."""
+    if row.finding is not None:
+        return row.finding.title
+    if row.spec is None:
+        return {}
+    both: dict[str, str] = row.spec.whole.get("subject") or row.spec.whole["title"]
+    return both
+
+
+def _recorded(path: str) -> Host:
+    """A recording as a host. Raises RecordingError."""
+    from doctor.hosts import recording
+
+    return recording.load(path)

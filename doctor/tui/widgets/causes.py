@@ -27,6 +27,8 @@ class Item(NamedTuple):
     evidence: Evidence | None = None
     tail: str = ""
     """shown at the end of the row, also when the label must be cut"""
+    where: str = ""
+    """a source and line after the label; of a long one its end is shown"""
 
 
 class CauseTree(Tree[Item]):
@@ -60,6 +62,14 @@ class CauseTree(Tree[Item]):
             self.root.add_leaf(Text(tr(lang, f"verdict.{report.verdict}")), Item())
         self.cursor_line = 0
 
+    def go_to(self, rule: str) -> None:
+        """Unfold the diagnosis of a rule and put the cursor on it."""
+        for node in self.root.children:
+            if node.data is not None and node.data.diagnosis is not None and node.data.diagnosis.rule == rule:
+                node.expand()
+                self.call_after_refresh(self.move_cursor, node)
+                return
+
     def _diagnosis(self, report: Report, diagnosis: Diagnosis, lang: str, *, open_: bool) -> None:
         tail = [outside(place_text(diagnosis, lang)), tr(lang, f"confidence.{diagnosis.confidence}")]
         label = _label(diagnosis.severity, outside(pick(diagnosis.title, lang)), STYLES[diagnosis.severity])
@@ -67,8 +77,8 @@ class CauseTree(Tree[Item]):
         item = Item(diagnosis, None, first, "  ".join(t for t in tail if t))
         node = self.root.add(label, item, expand=open_)
         for evidence in diagnosis.evidence:
-            at = Text(f"{tr(lang, 'evidence')}  {outside(at_text(evidence))}", "dim")
-            node.add_leaf(at, Item(diagnosis, None, evidence))
+            item = Item(diagnosis, None, evidence, where=outside(at_text(evidence)))
+            node.add_leaf(Text(f"{tr(lang, 'evidence')}  ", "dim"), item)
         rows: dict[str, list[Finding]] = {}
         for index in diagnosis.consequences:
             rows.setdefault(report.findings[index].id, []).append(report.findings[index])
@@ -93,7 +103,8 @@ class CauseTree(Tree[Item]):
         for finding in members:
             at = finding.evidence[0] if finding.evidence else None
             rank = tr(lang, "rank", ranks=finding.place.rank) if finding.place.rank is not None else "-"
-            below.add_leaf(Text(f"{rank}  {outside(at_text(at)) if at else ''}", "dim"), Item(None, finding, at))
+            item = Item(None, finding, at, where=outside(at_text(at)) if at else "")
+            below.add_leaf(Text(f"{rank}  ", "dim"), item)
 
     def render_label(self, node: TreeNode[Item], base_style: Style, style: Style) -> Text:
         """A label cut to the width, so that its tail can always be seen."""
@@ -108,9 +119,15 @@ class CauseTree(Tree[Item]):
         tail = node.data.tail
         if node.data.diagnosis is not None and tail and width >= RULE_FROM:
             tail = f"{node.data.diagnosis.rule}  {tail}"
+        if node.data.where:
+            where, left = node.data.where, room - label.cell_len
+            if cell_len(where) > left > 1:
+                more = "~" if ascii_only() else "…"
+                where = more + set_cell_size(where[::-1], left - 1)[::-1]
+            return label.append(where, style + Style(dim=True))
         tail = f"  {tail}" if tail else ""
         if cell_len(tail) > room // 2:
-            tail = ""
+            tail = set_cell_size(tail, max(0, room // 2 - 1)) + ("~" if ascii_only() else "…")
         label.truncate(max(4, room - cell_len(tail)), overflow="crop" if ascii_only() else "ellipsis", pad=bool(tail))
         label.append(tail, style + Style(dim=True))
         return label

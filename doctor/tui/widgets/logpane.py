@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -10,7 +12,7 @@ from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Input, Static
 from textual.worker import get_current_worker
@@ -19,7 +21,7 @@ from doctor.i18n import tr
 from doctor.model import Evidence
 from doctor.scan.records import head_of
 from doctor.tui.base import outside
-from doctor.tui.document import Document, FileDocument, SnippetDocument, plain_file
+from doctor.tui.document import Document, FileDocument, Needle, SnippetDocument, plain_file, spans
 from doctor.tui.widgets.logview import LogView
 
 if TYPE_CHECKING:
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 AT_ONCE = 64
 """Blocks (16 MiB) that are counted without a thread."""
+
+TOLD_EVERY = 0.1
+"""Seconds between two reports of how far the counting is."""
 
 OPEN_FILES = 64
 """Files that are kept open."""
@@ -39,9 +44,21 @@ WHOLE_LINES = 6
 
 
 class SearchInput(Input):
-    """Escape gives up."""
+    """Escape gives up; Ctrl+R takes what is written for an expression, or for a text again."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "tui.key.back", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", "tui.key.back", show=False),
+        Binding("ctrl+r", "expression", "tui.key.expression", show=False),
+    ]
+
+    def __init__(self, id: str | None = None) -> None:
+        super().__init__(id=id, compact=True)
+        self.expression = False
+
+    def action_expression(self) -> None:
+        """Text or expression."""
+        self.expression = not self.expression
+        self.post_message(LogPane.SearchChanged())
 
     def action_close(self) -> None:
         self.post_message(LogPane.SearchClosed())
@@ -55,11 +72,14 @@ class LogPane(Vertical):
         Binding("slash", "search", "tui.key.search"),
         Binding("n", "again(True)", "tui.key.next_hit", show=False),
         Binding("N", "again(False)", "tui.key.previous_hit", show=False),
-        Binding("w", "new_rule", "tui.key.new_rule", show=False),
+        Binding("R", "new_rule", "tui.key.new_rule", show=False),
     ]
 
     class SearchClosed(Message):
         """The search line was left."""
+
+    class SearchChanged(Message):
+        """What is searched for is an expression now, or a text again."""
 
     class Counted(Message):
         """More lines of a document are known."""
@@ -88,10 +108,12 @@ class LogPane(Vertical):
     def compose(self) -> ComposeResult:
         yield LogView(id="logview")
         yield Static(id="whole-line", markup=False)
-        yield SearchInput(id="search", compact=True)
+        with Horizontal(id="search-line"):
+            yield Static(id="search-kind", markup=False)
+            yield SearchInput(id="search")
 
     def on_mount(self) -> None:
-        self.query_one("#search").display = False
+        self.query_one("#search-line").display = False
         self._title()
 
     def on_unmount(self) -> None:
@@ -127,8 +149,12 @@ class LogPane(Vertical):
 
     # ------------------------------------------------------------------ showing
 
-    def show(self, evidence: Evidence | None) -> None:
-        """Show the log an evidence comes from, its line marked; without a plain file, the lines kept with it."""
+    def show(self, evidence: Evidence | None, matched: Callable[[str], list[tuple[int, int]]] | None = None) -> None:
+        """Show the log an evidence comes from, its line marked; without a plain file, the lines kept with it.
+
+        ``matched`` says where in the text of the line a rule matched.
+        """
+        self.view.matched = matched
         if evidence is None:
             self._evidence, self._wanted = None, None
             self.view.show(None)
@@ -141,6 +167,8 @@ class LogPane(Vertical):
         if document is not self.view.document:
             self.view.show(document)
         self._wanted = evidence.line - document.first if evidence.line > 0 else None
+        if self._wanted is None:
+            self.view.marked = None
         if isinstance(document, FileDocument) and not document.extend(AT_ONCE, only_first=True):
             self._count(document)
         self._go()
@@ -179,7 +207,7 @@ class LogPane(Vertical):
         self._title()
 
     def retranslate(self) -> None:
-        self.query_one(SearchInput).placeholder = self._tr("log.search")
+        self.on_log_pane_search_changed()
         self._title()
 
     def _whole_line(self) -> None:
@@ -218,8 +246,11 @@ class LogPane(Vertical):
     @work(thread=True, exclusive=True, group="count", exit_on_error=False)
     def _count(self, document: FileDocument) -> None:
         worker = get_current_worker()
+        told = time.monotonic()
         while not document.extend(AT_ONCE, lambda: worker.is_cancelled) and not worker.is_cancelled:
-            self.post_message(self.Counted(document))
+            if time.monotonic() - told >= TOLD_EVERY:
+                told = time.monotonic()
+                self.post_message(self.Counted(document))
         self.post_message(self.Counted(document))
 
     def on_log_pane_counted(self, message: LogPane.Counted) -> None:
@@ -232,18 +263,30 @@ class LogPane(Vertical):
         """Open the search line."""
         if self.view.document is None:
             return
+        self.query_one("#search-line").display = True
+        self.query_one(SearchInput).focus()
+
+    def on_log_pane_search_changed(self) -> None:
         line = self.query_one(SearchInput)
-        line.display = True
-        line.focus()
+        line.placeholder = self._tr("log.search_expression" if line.expression else "log.search")
+        self.query_one("#search-kind", Static).update(self._tr("log.expression" if line.expression else "log.text"))
 
     def on_log_pane_search_closed(self) -> None:
-        self.query_one(SearchInput).display = False
+        self.query_one("#search-line").display = False
         self.view.focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
+        needle = Needle(event.value, self.query_one(SearchInput).expression)
+        try:
+            if needle.expression:
+                needle.compiled()
+        except ValueError as error:
+            self._note = self._tr("log.no_expression", why=outside(str(error))[:60])
+            self._title()
+            return
         self.on_log_pane_search_closed()
-        self.view.needle = event.value
+        self.view.needle = needle
         self.action_again(True)
 
     def action_again(self, forward: bool) -> None:
@@ -260,7 +303,7 @@ class LogPane(Vertical):
             thread=True, exclusive=True, group="search", exit_on_error=False,
         )  # fmt: skip
 
-    def _search(self, document: Document, needle: str, row: int, forward: bool) -> None:
+    def _search(self, document: Document, needle: Needle, row: int, forward: bool) -> None:
         worker = get_current_worker()
 
         def stop() -> bool:
@@ -281,12 +324,12 @@ class LogPane(Vertical):
             return
         self._note = ""
         if message.row is None:
-            self._note = self._tr("log.no_hit", text=outside(self.view.needle)[:40])
+            self._note = self._tr("log.no_hit", text=outside(self.view.needle.text)[:40])
         else:
             self._note = self._tr("log.round") if message.round else ""
             self.view.mark(message.row)
             line = message.document.line(message.row).text
-            at = line.lower().find(self.view.needle.lower())
+            at = next((a for a, _ in spans(line, self.view.needle)), -1)
             if at > self.view.size.width - 20:
                 self.view.call_after_refresh(self.view.scroll_to, x=max(0, at - 20), animate=False)
         self._title()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from itertools import groupby
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -12,11 +15,23 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from doctor.tui.document import Document, spans
+from doctor.tui.document import Document, Needle, spans
+
+LEVEL_WITHIN = 160
+"""Cells of a line in which its level is looked for."""
+
+NEAR = 1 << 14
+"""Characters before and after what is seen of a line that an expression is tried on."""
+
+_LEVEL = re.compile(
+    r"\[(?P<error>ERROR|CRITICAL|FATAL)\]|\[(?P<warning>WARNING|WARN)\]|\b(?P<error2>ERROR|CRITICAL)\b"
+    r"|\b(?P<warning2>WARNING)\b|^(?P<error3>(?:\w+\.){0,8}\w{0,60}(?:Error|Exception))(?=:|$)"
+)
 
 
 class LogView(ScrollView, can_focus=True):
-    """Lines with their numbers; one of them may be marked, and every hit of a search is."""
+    """Lines with their numbers; one of them may be marked, in it what a rule matched; every hit of a search and every
+    level above INFO is told apart."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "scroll_up", "", show=False),
@@ -30,16 +45,21 @@ class LogView(ScrollView, can_focus=True):
         Binding("0", "line_start", "", show=False),
         Binding("dollar_sign", "line_end", "", show=False),
     ]
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"log--text", "log--number", "log--mark", "log--hit"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "log--text", "log--number", "log--mark", "log--hit", "log--match", "log--error", "log--warning",
+    }  # fmt: skip
 
-    needle: reactive[str] = reactive("")
+    needle: reactive[Needle] = reactive(Needle(""))
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
         self.document: Document | None = None
         self.marked: int | None = None
         """the marked row"""
+        self.matched: Callable[[str], list[tuple[int, int]]] | None = None
+        """where in the text of the marked row the rule matched"""
         self._widest = 0
+        self._unseen = False
 
     def show(self, document: Document | None) -> None:
         """Show another log from its beginning."""
@@ -64,8 +84,14 @@ class LogView(ScrollView, can_focus=True):
         # before the first layout there is no height, and the new size counts only after a refresh
         self.call_after_refresh(self._bring, row)
 
+    def on_resize(self) -> None:
+        # hidden, it had no height to bring a row to
+        if self._unseen and self.marked is not None:
+            self.call_after_refresh(self._bring, self.marked)
+
     def _bring(self, row: int) -> None:
         height = max(1, self.scrollable_content_region.height)
+        self._unseen = self.size.height <= 1
         self.scroll_to(0, max(0, row - height // 3), animate=False, immediate=True)
         self.refresh()
 
@@ -96,22 +122,39 @@ class LogView(ScrollView, can_focus=True):
         number = f"{'>' if marked else ' '}{document.first + row:>{gutter - 3}}  "
         text, first = line.crop(self.scroll_offset.x, max(0, width - gutter))
         pieces = [Segment(number, base if marked else self.get_component_rich_style("log--number"))]
-        pieces += self._pieces(text, first, line.text, base)
+        pieces += self._pieces(text, first, line.text, base, marked)
         return Strip(pieces).adjust_cell_length(width, base)
 
-    def _pieces(self, text: str, first: int, whole: str, base: Style) -> list[Segment]:
-        """The cropped text in segments, with the hits of the search in it."""
-        if not self.needle:
+    def _pieces(self, text: str, first: int, whole: str, base: Style, marked: bool) -> list[Segment]:
+        """The cropped text in segments: the level, what a rule matched, and over both the hits of the search."""
+        styled: list[tuple[int, int, str]] = []
+        if level := _LEVEL.search(whole, 0, LEVEL_WITHIN):
+            kind = (level.lastgroup or "").rstrip("23")
+            styled.append((*level.span(), f"log--{kind}"))
+        if marked and self.matched is not None:
+            styled += [(a, b, "log--match") for a, b in self.matched(whole)]
+        if self.needle:
+            # hits that begin before the crop still reach into it
+            near = NEAR if self.needle.expression else len(self.needle.text)
+            start = max(0, first - near)
+            hits = spans(whole[start : first + len(text) + (near if self.needle.expression else 0)], self.needle)
+            styled += [(a + start, b + start, "log--hit") for a, b in hits]
+        if not styled:
             return [Segment(text, base)]
-        # hits that begin before the crop still reach into it
-        start = max(0, first - len(self.needle))
-        hit, out, at = self.get_component_rich_style("log--hit"), [], 0
-        for a, b in spans(whole[start : first + len(text)], self.needle):
-            a, b = max(at, a + start - first), b + start - first
-            if b > at:
-                out += [Segment(text[at:a], base), Segment(text[a:b], hit)]
-                at = b
-        return [*out, Segment(text[at:], base)]
+        styles = [""] * len(text)
+        for a, b, name in styled:
+            for n in range(max(0, a - first), min(len(text), b - first)):
+                styles[n] = name
+        out: list[Segment] = []
+        at = 0
+        for name, run in groupby(styles):
+            end = at + sum(1 for _ in run)
+            style = base if not name else self.get_component_rich_style(name)
+            if name in ("log--error", "log--warning"):
+                style = base + Style(color=style.color, bold=True)
+            out.append(Segment(text[at:end], style))
+            at = end
+        return out
 
     def action_sideways(self, cells: int) -> None:
         self.scroll_to(x=max(0, self.scroll_offset.x + cells), animate=False)

@@ -1,6 +1,5 @@
 """Configurations before a run: findings by file, memory, the plan's values, patches, and what was patched so far."""
 
-from doctor.tui.screens.model.memory import bar
 from doctor.tui.screens.model.screen import ModelScreen
 
-__all__ = ["ModelScreen", "bar"]
+__all__ = ["ModelScreen"]

@@ -13,10 +13,9 @@ from textual.widgets import Static
 from doctor.i18n import tr
 from doctor.plan import cel, memory, show
 from doctor.plan.schema import Plan
+from doctor.render.plot import bar
 from doctor.render.text import mark
 from doctor.tui.base import ascii_only, outside, wrap
-
-BLOCKS = " ▏▎▍▌▋▊▉█"
 
 
 class MemoryPage(VerticalScroll):
@@ -30,20 +29,6 @@ class MemoryPage(VerticalScroll):
         columns = max(40, self.scrollable_content_region.width - 1)
         text = memory_text(plan, lang, columns, ascii_only()) if plan else Text(why)
         self.query_one("#memory-text", Static).update(text)
-
-
-def bar(size: float, most: float, columns: int, plain: bool = False) -> str:
-    """A bar of at most ``columns`` cells; something is seen of everything above nothing.
-
-    >>> bar(1.0, 2.0, 8, plain=True), bar(0.001, 2.0, 8, plain=True), bar(0.0, 2.0, 8, plain=True)
-    ('####', '#', '')
-    """
-    if size <= 0 or most <= 0 or columns <= 0:
-        return ""
-    eighths = max(1, round(min(1.0, size / most) * columns * 8))
-    if plain:
-        return "#" * max(1, round(eighths / 8))
-    return "█" * (eighths // 8) + (BLOCKS[eighths % 8] if eighths % 8 else "")
 
 
 def memory_text(plan: Plan, lang: str, columns: int, plain: bool = False) -> Text:
