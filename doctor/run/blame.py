@@ -143,7 +143,8 @@ def _gone(
             return Blame(None, kind, (rank,), most * 2 >= total, own)
     if killed is not None and killed.rank is not None:
         return Blame(None, "killed", (killed.rank,), True, killed)
-    if not waited or len(waited) * 2 < len(run.lanes) - len(quiet):
+    if not waited or (votes and sum(votes.values()) * 4 >= len(waited)):
+        # the waiting ends at a rank that waited as well
         return None
     # nobody is named: the rank without a time-out among many that have one
     candidates = sorted(rank for rank in quiet if run.lanes[rank].state != "ended")

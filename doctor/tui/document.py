@@ -156,7 +156,8 @@ class FileDocument:
         self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         self.size = os.fstat(self._fd).st_size
         self._before = [0]  # line ends before each block whose content is counted
-        self._lock = threading.Lock()
+        self._growth = threading.Lock()  # held while lines are counted
+        self._lock = threading.Lock()  # of what is kept; the screen waits for it, so it is held for moments only
         self._ends: dict[int, list[int]] = {}  # positions of the line ends in a few blocks
         self._lines: dict[int, Shown] = {}
         self._held = 0
@@ -185,7 +186,7 @@ class FileDocument:
     def extend(self, blocks: int, stop: Callable[[], bool] = lambda: False, *, only_first: bool = False) -> bool:
         """Count the lines of that many further blocks (or of the first ones alone); True when all is counted."""
         for _ in range(max(0, blocks - len(self._before) + 1) if only_first else blocks):
-            with self._lock:
+            with self._growth:
                 if self.complete or self._closed or stop():
                     break
                 block = self._read((len(self._before) - 1) * BLOCK, BLOCK)

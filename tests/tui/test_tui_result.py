@@ -1,5 +1,7 @@
 """The pages of a report: causes, timeline, plots, inputs, the log beside them; and taking pieces of it along."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +23,7 @@ from doctor.tui.widgets.logview import LogView
 from doctor.tui.widgets.plots import PlotPane
 from doctor.tui.widgets.timeline import Timeline
 
+ROOT = Path(__file__).resolve().parents[2]
 SIZES = [(80, 24), (120, 40), (200, 60)]
 BEGAN = 1773824400.0
 """2026-03-18 09:00:00"""
@@ -314,6 +317,18 @@ def test_rank_ranges_are_read_as_they_are_written(ranks):
     assert set(lanes.ranks_of(lanes.ranks_text(sorted(ranks)))) == ranks
 
 
+def test_chains_with_the_same_end_are_one():
+    run = {"chains": [{"ranks": [n, 2], "cycle": False} for n in (0, 1, 3)] + [{"ranks": [4, 5, 4], "cycle": True}]}
+    assert lanes.chains(run, True) == [(False, "0-1,3 -> 2"), (True, "4 -> 5 -> 4")]
+
+
+def test_clocks_are_not_spoken_of_where_there_is_one_host():
+    one = {"world_size": 2, "ranks_seen": 2, "clock": {"corrected": False, "doubt": 0.0, "hosts": [{"host": "a"}]}}
+    assert "".join(text for _, text in lanes.head(one, "en", False)) == "2 of 2 ranks seen"
+    one["clock"]["hosts"].append({"host": "b"})
+    assert "not compared" in "".join(text for _, text in lanes.head(one, "en", False))
+
+
 def test_a_hostile_range_of_ranks_is_bounded():
     assert len(lanes.ranks_of("0-99999999999,5-1,x,7-")) <= lanes.MOST_RANKS
 
@@ -488,3 +503,16 @@ async def test_an_expression_is_searched_for_in_linear_time_and_a_wrong_one_is_s
         line.value = "(a*)*b$"
         await press(pilot, "enter")
         assert "no hit" in text_of(the)
+
+
+async def test_a_profile_is_a_table_among_the_plots(app, run):
+    the = app()
+    async with the.run_test(size=(120, 40)) as pilot:
+        screen = await shown(pilot, engine.diagnose([str(ROOT / "fixtures" / "profiles" / "slow")]))
+        await press(pilot, "3")
+        pane = screen.query_one(PlotPane)
+        assert [one.name for one in pane.drawn] == ["profile"]
+        assert "Where the time goes" in text_of(the)
+        assert "71.6 %" in text_of(the) and "MatMulV3 55.4 %" in text_of(the)
+        await press(pilot, "left", "right")
+        assert pane.chosen.name == "profile"

@@ -65,8 +65,10 @@ class ResultScreen(TranslatedScreen[None]):
         ("+ -", "key.wider"), ("f", "key.fold"), ("w", "key.whole"),
     ))  # fmt: skip
 
-    def __init__(self, report: Report, real_paths: dict[str, str]) -> None:
+    def __init__(self, report: Report, real_paths: dict[str, str], rule: str = "") -> None:
+        """``rule``: the diagnosis to begin with, the first one if there is none of that name."""
         super().__init__()
+        self._first_rule = rule
         self.report = report
         self._real_paths = real_paths
         self.tabs = tuple(
@@ -104,6 +106,7 @@ class ResultScreen(TranslatedScreen[None]):
         self.query_one(LogPane).real_paths = self._real_paths
         super().on_mount()
         self.query_one(CauseTree).focus()
+        self.query_one(CauseTree).go_to(self._first_rule)
 
     # ------------------------------------------------------------------ texts
 
@@ -156,10 +159,18 @@ class ResultScreen(TranslatedScreen[None]):
                 Text(lanes.clock(event["seconds"], day=len(days) > 1)),
                 Text(lanes.cut(ranks_text(ranks), 16).rstrip() if ranks else "-"),
                 Text(tr(lang, f"lane.what.{event['what']}"), style),
-                Text(outside(str(event["text"]))[:300]),
+                Text(self._said(event)[:300]),
             )
         if view.at is not None and view.at < table.row_count:
             table.move_cursor(row=view.at)
+
+    def _said(self, event: dict[str, Any]) -> str:
+        """What the rule says of an event; the line itself is in the log below."""
+        at = event.get("finding")
+        if at is None or at >= len(self.report.findings):
+            return outside(str(event["text"]))
+        finding = self.report.findings[at]
+        return f"{finding.id} {outside(pick(finding.title, self.doctor.lang))}"
 
     def _inputs(self) -> None:
         lang, table = self.doctor.lang, self.query_one("#input-table", DataTable)
@@ -373,7 +384,7 @@ class ResultScreen(TranslatedScreen[None]):
     def _page_text(self) -> str:
         """What the page shows, as it is on the screen."""
         region = self.query_one("#result-tabs").region
-        rows = self._compositor.render_strips()[region.y : region.bottom]
+        rows = self._compositor.render_strips()[region.y + 1 : region.bottom]  # without the row of tabs
         return "\n".join(strip.crop(region.x, region.right).text.rstrip() for strip in rows)
 
     def _taken(self, taken: tuple[str, str] | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 AT_ONCE = 64
 """Blocks (16 MiB) that are counted without a thread."""
+
+TOLD_EVERY = 0.1
+"""Seconds between two reports of how far the counting is."""
 
 OPEN_FILES = 64
 """Files that are kept open."""
@@ -242,8 +246,11 @@ class LogPane(Vertical):
     @work(thread=True, exclusive=True, group="count", exit_on_error=False)
     def _count(self, document: FileDocument) -> None:
         worker = get_current_worker()
+        told = time.monotonic()
         while not document.extend(AT_ONCE, lambda: worker.is_cancelled) and not worker.is_cancelled:
-            self.post_message(self.Counted(document))
+            if time.monotonic() - told >= TOLD_EVERY:
+                told = time.monotonic()
+                self.post_message(self.Counted(document))
         self.post_message(self.Counted(document))
 
     def on_log_pane_counted(self, message: LogPane.Counted) -> None:

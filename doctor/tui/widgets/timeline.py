@@ -20,7 +20,7 @@ from doctor.render.text import ranks_text
 from doctor.tui.base import ascii_only
 
 LABEL, STATE, STEPS = 12, 9, 11
-"""Cells of the columns before the lanes."""
+"""Cells of the columns before the lanes; a wide screen has more room for the first."""
 
 NARROWEST = 20
 """Cells of the lanes below which the columns before them go."""
@@ -115,12 +115,15 @@ class Timeline(ScrollView, can_focus=True):
     def columns(self) -> tuple[int, int]:
         """Cells of what stands before the lanes, and of the lanes."""
         width = self.size.width
-        before = LABEL + STATE + STEPS
+        before = self._label() + STATE + STEPS
         if width - before < NARROWEST:
             before = LABEL
         elif width < 100:
             before = LABEL + STATE
         return before, max(1, width - before)
+
+    def _label(self) -> int:
+        return LABEL if self.size.width < 100 else LABEL + self.size.width // 10
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
@@ -132,19 +135,19 @@ class Timeline(ScrollView, can_focus=True):
             style = self.get_component_rich_style("lane--axis")
             text = lanes.axis(self.window, room)[y]
             if y == 0:
-                label = tr(self._lang, "tui.timeline.zoom", span=_span_text(self.window[1] - self.window[0]))
-                return Strip([Segment(lanes.cut(label, before), style), Segment(text, style)]).adjust_cell_length(width)
+                span = tr(self._lang, "tui.timeline.zoom", span=_span_text(self.window[1] - self.window[0]))
+                return Strip([Segment(lanes.cut(span, before), style), Segment(text, style)]).adjust_cell_length(width)
             return Strip([Segment(" " * before, style), Segment(text, style)]).adjust_cell_length(width)
         n = self.scroll_offset.y + y - HEAD
         if n >= len(self.rows):
             return Strip.blank(width, base)
-        row, here = self.rows[n], n == self.row
+        row, here, label = self.rows[n], n == self.row, self._label()
         text_style = self.get_component_rich_style("lane--mark") if here else base
-        pieces = [Segment((">" if here else " ") + lanes.cut(row.label, LABEL - 2) + " ", text_style)]
-        if before > LABEL:
+        pieces = [Segment((">" if here else " ") + lanes.cut(row.label, label - 2) + " ", text_style)]
+        if before > label:
             state = lanes.cut(tr(self._lang, f"lane.{row.state}"), STATE - 1) + " "
             pieces.append(Segment(state, text_style + Style.parse(lanes.STATE_STYLES.get(row.state, ""))))
-        if before > LABEL + STATE:
+        if before > label + STATE:
             pieces.append(Segment(lanes.cut(row.steps, STEPS - 1) + " ", text_style + Style(dim=True)))
         end = self._whole[1] if self._whole else self.window[1]
         drawn = lanes.draw(row, self._marks[n], self.window, room, end, ascii_only())
