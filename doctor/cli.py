@@ -173,9 +173,8 @@ def run(argv: Sequence[str]) -> int:
     args.lang, args.no_color = lang, getattr(args, "no_color", False)
     command: Callable[[argparse.Namespace], int] = {
         None: _tui, "tui": _tui, "serve": _serve, "diagnose": _diagnose, "demo": _demo, "rules": _rules,
-        "explain": _explain,
-        "schema": _schema, "check": _check, "record": _record, "smoke": _smoke, "fix": _fix, "resume": _resume,
-        "watch": _watch,
+        "explain": _explain, "schema": _schema, "check": _check, "record": _record, "smoke": _smoke, "fix": _fix,
+        "resume": _resume, "watch": _watch,
     }[args.command]  # fmt: skip
     try:
         return command(args)

@@ -265,6 +265,8 @@ def _without_words(base: RuleBase, case: "culprit.Case | None", sources: Sequenc
         )
     if not case.gone or case.gone not in base:
         return None
+    from doctor import culprit
+
     rule = base[case.gone]
     ranks = case.blame.ranks
     first = case.run.lanes.get(ranks[0]) if ranks else None
@@ -278,6 +280,11 @@ def _without_words(base: RuleBase, case: "culprit.Case | None", sources: Sequenc
         evidence += [_evidence(*last) for last in culprit.last_errors(case.run, first)]
     if case.blame.exit is not None:
         evidence.append(_evidence(case.blame.exit.source, case.blame.exit.seen))
+    evidence += [_evidence(*case.waits.words[rank]) for rank in ranks[:1] if rank in case.waits.words]
+    if not evidence:
+        waited = next((rank for rank in case.waits.edges), None)
+        lane = case.run.lanes.get(waited) if waited is not None else None
+        evidence.append(Evidence(lane.source if lane and lane.sources else sources[0].scan.name, 0, ""))
     place = Place((first.host or None) if first else None, ranks[0] if len(ranks) == 1 else None)
     confidence = rule.confidence if case.blame.sure else "guess"
     title = fill_both(base.whole(rule.id)["title"], case.args)

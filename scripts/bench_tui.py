@@ -1,6 +1,6 @@
 """What the screen costs: time to the first picture, answer to a key while a large log is read, memory.
 
-    python scripts/bench_tui.py [--size MB] [--smoke PYTHON] [--file LOG]
+    python scripts/bench_tui.py [--size MB] [--file LOG]
 
 The doctor runs as a user sees it, in a terminal of its own (a pty); times are taken outside of it, from the key that is
 sent to the bytes that come back. Nothing else should run meanwhile: wall time is what a user waits for.
@@ -156,8 +156,11 @@ def said(name: str, times: Sequence[float]) -> str:
     """One line of figures, milliseconds."""
     rows = sorted(times)
     late = sum(one > 0.05 for one in rows)
-    return (f"{name}: median {statistics.median(rows) * 1e3:.1f} ms, 95 % below {rows[int(len(rows) * 0.95) - 1] * 1e3:.1f} ms, "
-            f"longest {rows[-1] * 1e3:.1f} ms, {late} of {len(rows)} over 50 ms")  # fmt: skip
+    return (
+        f"{name}: median {statistics.median(rows) * 1e3:.1f} ms, "
+        f"95 % below {rows[int(len(rows) * 0.95) - 1] * 1e3:.1f} ms, "
+        f"longest {rows[-1] * 1e3:.1f} ms, {late} of {len(rows)} over 50 ms"
+    )
 
 
 def large_log(path: str, megabytes: int) -> None:
@@ -214,8 +217,11 @@ def main() -> int:
     args = parser.parse_args()
     times = [first_picture() for _ in range(5)]
     wall, cpu = ([one[n] for one in times] for n in (0, 1))
-    print(f"first picture after the import of textual: median {statistics.median(wall):.3f} s, longest {max(wall):.3f} s; "
-          f"CPU {statistics.median(cpu):.2f} s; load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")  # fmt: skip
+    print(
+        f"first picture after the import of textual: median {statistics.median(wall):.3f} s, "
+        f"longest {max(wall):.3f} s; "
+        f"CPU {statistics.median(cpu):.2f} s; load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    )
     path = args.file or os.path.join(tempfile.mkdtemp(prefix="bench-tui-"), "worker_2.log")
     if not os.path.exists(path):
         large_log(path, args.size)

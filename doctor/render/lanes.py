@@ -244,13 +244,24 @@ def head(run: dict[str, Any], lang: str, ascii_only: bool) -> list[Span]:
         doubt = clocks.get("doubt")
         key = "lane.clock" if doubt is None else "lane.clock_doubt"
         out.append(("dim", "  " + tr(lang, key, shifts=shifts, doubt=f"{doubt or 0:.1f}")))
-    elif clocks and not clocks.get("corrected"):
+    elif len(clocks.get("hosts") or ()) > 1 and not clocks.get("corrected"):
         out.append(("dim", "  " + tr(lang, "lane.no_clock")))
-    arrow = " -> " if ascii_only else " → "
-    for chain in (run.get("chains") or ())[:2]:
-        text = arrow.join(str(rank) for rank in chain["ranks"][:12]) + (" …" if len(chain["ranks"]) > 12 else "")
-        out.append(("yellow", "  " + tr(lang, "lane.cycle" if chain.get("cycle") else "lane.chain", ranks=text)))
+    for cycle, text in chains(run, ascii_only)[:3]:
+        out.append(("yellow", "  " + tr(lang, "lane.cycle" if cycle else "lane.chain", ranks=text)))
     return out
+
+
+def chains(run: dict[str, Any], ascii_only: bool) -> list[tuple[bool, str]]:
+    """(whether it is a circle, ``0-1,3 → 2``) of who waited for whom; those that wait for the same are one."""
+    table: dict[tuple[bool, tuple[int, ...]], list[int]] = {}
+    for chain in run.get("chains") or ():
+        if chain["ranks"]:
+            table.setdefault((bool(chain.get("cycle")), tuple(chain["ranks"][1:])), []).append(chain["ranks"][0])
+    arrow, more = (" -> ", " ...") if ascii_only else (" → ", " …")
+    return [
+        (cycle, arrow.join([ranks_text(firsts), *map(str, rest[:12])]) + (more if len(rest) > 12 else ""))
+        for (cycle, rest), firsts in table.items()
+    ]
 
 
 def cut(text: str, columns: int) -> str:

@@ -135,8 +135,9 @@ def _single(profiles: Sequence[Mapping[str, Any]], lang: str) -> Rows:
 
 
 def _read(files: Sequence[Mapping[str, Any]], lang: str, every: bool) -> Rows:
-    """Rows that could not be read; with ``every`` also the columns that nobody asked for."""
+    """Rows that could not be read; with ``every`` also which columns were read, and which nobody asked for."""
     out: Rows = []
+    alike: dict[tuple[str, str, str], list[int]] = {}
     for file in files:
         name = safe(str(file["name"]))
         if file["unreadable_rows"]:
@@ -144,7 +145,10 @@ def _read(files: Sequence[Mapping[str, Any]], lang: str, every: bool) -> Rows:
             out.append(("bold yellow", f"   {text}"))
         if every and file["columns"] and file["table"] not in ("data", "communication", "matrix"):
             used, unused = (", ".join(map(safe, file[key][:40])) for key in ("columns", "unused"))
-            out.append(("dim", "   " + tr(lang, "profile.columns", name=name, rows=file["rows"], used=used)))
-            if unused:
-                out.append(("dim", "     " + tr(lang, "profile.unused", unused=unused)))
+            alike.setdefault((name.rsplit("/", 1)[-1], used, unused), []).append(file["rows"])
+    for (name, used, unused), counts in alike.items():
+        label = f"{name} (×{len(counts)})" if len(counts) > 1 else name
+        out.append(("dim", "   " + tr(lang, "profile.columns", name=label, rows=sum(counts), used=used)))
+        if unused:
+            out.append(("dim", "     " + tr(lang, "profile.unused", unused=unused)))
     return out

@@ -977,14 +977,13 @@ class Scanner:
         found: records.Head | None = None
         if start - 1 < window.base:
             return None
-        if _ENDS.search(raw, 0, HEAD_BYTES):
-            own = records.read_line(raw[:HEAD_BYTES]).text
-            if records.is_traceback(own) or records.is_exception(own):
-                # what ends a run is printed behind whatever warning came last, and is no part of it
-                self._headless = (start, None)
-                return None
         previous = window.line_start(start - 1)
-        if not window.slice(previous, min(start - 1, previous + 8)).startswith(_QUIET_HEADS):
+        quiet = window.slice(previous, min(start - 1, previous + 8)).startswith(_QUIET_HEADS)
+        if not quiet and _ENDS.search(raw, 0, HEAD_BYTES):
+            own = records.read_line(raw[:HEAD_BYTES]).text
+            # what ends a run is printed behind whatever warning came last, and is no part of it
+            quiet = records.is_traceback(own) or records.is_exception(own)
+        if not quiet:
             for n, (offset, text) in enumerate(self._lines_back(start)):
                 if offset == self._headless[0]:
                     # a run of lines without heads: what was found for the one before holds here too

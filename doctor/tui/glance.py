@@ -22,7 +22,7 @@ DEVICES = 16
 
 _FORMS = (
     (True, True, True, True), (True, True, False, True), (False, True, False, True), (True, False, False, True),
-    (False, False, False, False),
+    (True, False, False, False), (False, False, False, False),
 )  # fmt: skip
 """From the longest to the shortest: chain drawn, devices one by one, network drawn, blank lines between."""
 

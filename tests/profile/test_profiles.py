@@ -203,3 +203,17 @@ def test_broken_tables_never_end_in_a_crash():
         judged = judge.judge(base, found)
         assert judged.crashed == {}
         json.dumps(judged.shown, allow_nan=False)
+
+
+def test_all_tells_which_columns_were_read_and_which_were_not(slow):
+    plain = text.plain(text.layout(slow, "en", every=True))
+    (line,) = [row for row in plain.splitlines() if "kernel_details.csv (×4)" in row and "columns read" in row]
+    assert "Accelerator Core" in line and "68 rows" in line
+    assert "not used: Model ID" in plain
+
+
+def test_the_folder_of_a_rank_names_it(tmp_path):
+    for rank in (5, 6):
+        folder = tmp_path / f"rank_{rank}" / "ASCEND_PROFILER_OUTPUT"
+        shutil.copytree(FIRST, folder)
+    assert set(values(diagnosed(tmp_path))) == {5, 6}

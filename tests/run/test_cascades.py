@@ -5,10 +5,11 @@ import json
 import os
 import random
 
+import jsonschema
 import pytest
 
 from doctor import engine
-from doctor.render.json import report_dict
+from doctor.render.json import report_dict, schema
 from doctor.run import partial
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -39,9 +40,14 @@ def named(report):
 @pytest.mark.parametrize("kind", list(cascades.KINDS))
 def test_the_rank_that_failed_first_heads_the_report(kind, tmp_path):
     run = cascades.make(kind, 3, 16, str(tmp_path))
-    rank, topic = named(diagnose(tmp_path))
+    report = diagnose(tmp_path)
+    rank, topic = named(report)
     assert rank == run.root.number
     assert topic in run.topics
+    found = report_dict(report)
+    jsonschema.validate(found, schema())
+    indices = [one["finding"] for one in (*found["run"]["lanes"], *found["run"]["timeline"])]
+    assert all(index is None or index < len(report.findings) for index in indices)
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ async def opened(pilot):
 @pytest.mark.parametrize(("lang", "size"), [("zh", (80, 24)), ("en", (120, 40))])
 async def test_the_dialog_looks_as_it_should(app, here, lang, size, tmp_path):
     the = app(lang)
-    the.state.recent = ["/data/run_1/msrun_log", "/data/[red]run_2"]
+    the.state.recent = ["/usr/lib", "/gone/[red]run_2", "/etc"]
     async with the.run_test(size=size) as pilot:
         screen = await opened(pilot)
         screen.query_one("#open-path", Input).value = "/data"

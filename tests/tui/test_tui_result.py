@@ -317,6 +317,18 @@ def test_rank_ranges_are_read_as_they_are_written(ranks):
     assert set(lanes.ranks_of(lanes.ranks_text(sorted(ranks)))) == ranks
 
 
+def test_chains_with_the_same_end_are_one():
+    run = {"chains": [{"ranks": [n, 2], "cycle": False} for n in (0, 1, 3)] + [{"ranks": [4, 5, 4], "cycle": True}]}
+    assert lanes.chains(run, True) == [(False, "0-1,3 -> 2"), (True, "4 -> 5 -> 4")]
+
+
+def test_clocks_are_not_spoken_of_where_there_is_one_host():
+    one = {"world_size": 2, "ranks_seen": 2, "clock": {"corrected": False, "doubt": 0.0, "hosts": [{"host": "a"}]}}
+    assert "".join(text for _, text in lanes.head(one, "en", False)) == "2 of 2 ranks seen"
+    one["clock"]["hosts"].append({"host": "b"})
+    assert "not compared" in "".join(text for _, text in lanes.head(one, "en", False))
+
+
 def test_a_hostile_range_of_ranks_is_bounded():
     assert len(lanes.ranks_of("0-99999999999,5-1,x,7-")) <= lanes.MOST_RANKS
 

@@ -109,12 +109,12 @@ def test_every_label_of_a_key_is_a_text_in_both_languages():
     from textual.binding import Binding
 
     from doctor.tui import app, screens, widgets
-    from doctor.tui.screens import checks, confirm, help, home, model, open, result, save, smoke
-    from doctor.tui.widgets import causes, detail, diffview, findings, logpane, logview
+    from doctor.tui.screens import checks, confirm, copy, help, home, model, open, result, save, smoke
+    from doctor.tui.widgets import causes, detail, diffview, findings, logpane, logview, plots, timeline
 
     seen = 0
-    modules = [app, screens, widgets, checks, confirm, help, home, model, open, result, save, smoke]
-    for module in (*modules, causes, detail, diffview, findings, logpane, logview):
+    modules = [app, screens, widgets, checks, confirm, copy, help, home, model, open, result, save, smoke]
+    for module in (*modules, causes, detail, diffview, findings, logpane, logview, plots, timeline):
         for thing in vars(module).values():
             for binding in vars(thing).get("BINDINGS", ()) if isinstance(thing, type) else ():
                 if isinstance(binding, Binding) and binding.description.startswith("tui."):

@@ -37,9 +37,14 @@ class PathInput(Input):
             super().__init__()
             self.text = text
 
+    @staticmethod
+    def is_log(text: str) -> bool:
+        """Whether a paste is more than a line."""
+        return "\n" in text.strip() or "\r" in text.strip()
+
     def _on_paste(self, event: events.Paste) -> None:
         # for a single line the handler of Input runs after this one, without being called
-        if "\n" in event.text.strip() or "\r" in event.text.strip():
+        if self.is_log(event.text):
             event.stop()
             event.prevent_default()
             self.post_message(self.Pasted(event.text))
@@ -100,7 +105,6 @@ class HomeScreen(TranslatedScreen[None]):
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one(PasteArea).focus()
         self.set_interval(0.25, self.refresh_status)
 

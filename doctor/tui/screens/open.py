@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from rich.style import Style
 from rich.text import Text, TextType
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -178,10 +178,9 @@ class OpenScreen(TranslatedModal[str | None]):
             yield Static(id="open-note", markup=False)
 
     def on_mount(self) -> None:
-        recent = self.doctor.state.recent[:RECENT] if self._several is not None else []
-        rows = self.query_one("#open-recent", OptionList)
-        rows.display = bool(recent)
-        self._recent = recent
+        recent = self.doctor.state.recent if self._several is not None else []
+        self._recent = [path for path in recent if os.path.exists(path)][:RECENT]
+        self.query_one("#open-recent", OptionList).display = bool(self._recent)
         self.query_one("#open-filter").display = False
         super().on_mount()
         self.query_one(FileTree).focus()
@@ -206,6 +205,13 @@ class OpenScreen(TranslatedModal[str | None]):
         elif tree.wanted:
             note = Text(self.tr("open.filtered", text=outside(tree.wanted)[:40]), "bold")
         self.query_one("#open-note", Static).update(note)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """A log, or what was dropped on the terminal: diagnosed as anywhere."""
+        event.stop()
+        if self._several is not None:
+            self.dismiss(None)
+            self.doctor.take_paste(event.text)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return self._several is not None if action in ("mark", "take") else True

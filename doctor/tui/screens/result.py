@@ -159,10 +159,18 @@ class ResultScreen(TranslatedScreen[None]):
                 Text(lanes.clock(event["seconds"], day=len(days) > 1)),
                 Text(lanes.cut(ranks_text(ranks), 16).rstrip() if ranks else "-"),
                 Text(tr(lang, f"lane.what.{event['what']}"), style),
-                Text(outside(str(event["text"]))[:300]),
+                Text(self._said(event)[:300]),
             )
         if view.at is not None and view.at < table.row_count:
             table.move_cursor(row=view.at)
+
+    def _said(self, event: dict[str, Any]) -> str:
+        """What the rule says of an event; the line itself is in the log below."""
+        at = event.get("finding")
+        if at is None or at >= len(self.report.findings):
+            return outside(str(event["text"]))
+        finding = self.report.findings[at]
+        return f"{finding.id} {outside(pick(finding.title, self.doctor.lang))}"
 
     def _inputs(self) -> None:
         lang, table = self.doctor.lang, self.query_one("#input-table", DataTable)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual import on
 from textual.binding import Binding, BindingType
@@ -188,7 +189,8 @@ class PlotPane(Container):
             assert self._report is not None
             made = profile.rows(self._report, self._lang, every=True, columns=columns, ascii_only=ascii_only())
             for style, line in made[1:]:
-                text.append(cut(outside(line), columns).rstrip() + "\n", style)
+                for part in [line] if cell_len(line) <= columns else wrap(outside(line), columns):
+                    text.append(outside(part) + "\n", style)
             return text
         if one.finding is not None:
             for line in wrap(outside(pick(one.finding.title, self._lang)), columns):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.cells import cell_len
 from rich.text import Text
 from textual.app import ComposeResult
@@ -40,20 +42,20 @@ def memory_text(plan: Plan, lang: str, columns: int, plain: bool = False) -> Tex
                layers=made.layers[made.worst])  # fmt: skip
     text.append("\n".join(wrap(title, columns)) + "\n\n", "bold")
     rows = [
-        (tr(lang, "memory." + row.name), row.size, tr(lang, "memory.how." + row.how, **row.args),
-         tr(lang, "confidence." + row.sure))
+        (*PARTS.get(row.name, ("?", "white")), tr(lang, "memory." + row.name), row.size,
+         tr(lang, "memory.how." + row.how, **row.args), tr(lang, "confidence." + row.sure))
         for row in made.stages[made.worst]
     ]  # fmt: skip
-    rows.append((tr(lang, "memory.total"), made.total(), "", tr(lang, "confidence.guess")))
-    room = max(cell_len(name) for name, _, _, _ in rows)
-    figures = max(len(show.gib(size)) for _, size, _, _ in rows)
-    sure_room = max(cell_len(sure) for _, _, _, sure in rows)
+    rows.append((" ", "bold", tr(lang, "memory.total"), made.total(), "", tr(lang, "confidence.guess")))
+    room = 2 + max(cell_len(row[2]) for row in rows)
+    figures = max(len(show.gib(row[3])) for row in rows)
+    sure_room = max(cell_len(row[5]) for row in rows)
     length = 20 if columns < 100 else 30
-    for name, size, how, sure in rows:
-        style = "bold" if not how else ""
-        text.append(name + " " * (room - cell_len(name) + 2) + f"{show.gib(size):>{figures}}  ", style)
+    for letter, colour, name, size, how, sure in rows:
+        text.append(letter + " ", colour)
+        text.append(name + " " * (room - cell_len(name)) + f"{show.gib(size):>{figures}}  ", "" if how else "bold")
         drawn = bar(size, made.total(), length, plain)
-        text.append(drawn, "cyan")
+        text.append(drawn, colour)
         text.append(" " * (length - cell_len(drawn) + 2) + sure + " " * (sure_room - cell_len(sure)), "dim")
         beside = room + figures + length + sure_room + 8
         if how and beside + cell_len(how) <= columns:
@@ -73,32 +75,64 @@ def memory_text(plan: Plan, lang: str, columns: int, plain: bool = False) -> Tex
 
 MOST_STAGES = 64
 
+PARTS = {
+    "weights": ("W", "cyan"), "gradients": ("G", "green"), "optimizer": ("O", "blue"), "activations": ("A", "yellow"),
+    "logits": ("L", "magenta"), "communication": ("C", "bright_black"), "runtime": ("R", "white"),
+}  # fmt: skip
+"""Letter and colour of each part of the memory: a bar is read by its letters where there are no colours."""
+
+
+def stacked(rows: Sequence[memory.Row], most: float, columns: int, plain: bool = False) -> list[tuple[str, str]]:
+    """The parts of a stage as one bar of (text, style); ``most`` bytes are ``columns`` cells.
+
+    >>> rows = [memory.Row("weights", 4.0, "", {}, ""), memory.Row("optimizer", 2.0, "", {}, "")]
+    >>> [text for text, _ in stacked(rows, 8.0, 8, plain=True)], [text for text, _ in stacked(rows, 8.0, 8)]
+    (['WWWW', 'OO'], ['W███', 'O█'])
+    """
+    out, total, used = [], 0.0, 0
+    for row in rows:
+        letter, style = PARTS.get(row.name, ("?", "white"))
+        total += row.size
+        cells = min(columns, round(total / most * columns)) - used if most > 0 else 0
+        if cells > 0:
+            out.append((letter * cells if plain else letter + "█" * (cells - 1), style))
+            used += cells
+    return out
+
 
 def _stages(plan: Plan, made: memory.Estimate, lang: str, columns: int, plain: bool) -> Text:
-    """One bar for each stage, the limit as a line through them."""
+    """One bar for each stage, made of its parts, and the limit as a line through them."""
     text = Text(no_wrap=True)
     limit = plan.get("context.memory_gib")
     totals = [made.total(n) for n in range(len(made.stages))]
     most = max([*totals, (limit or 0) * memory.GIB])
-    heads = [tr(lang, "tui.model.stage", stage=n, layers=layers) for n, layers in enumerate(made.layers)]
+    heads = [_head(made, n, lang) for n in range(len(made.layers))]
     room, figures = max(map(cell_len, heads)), max(len(show.gib(size)) for size in totals)
-    length = max(10, min(60, columns - room - figures - 14))
+    length = max(10, min(100, columns - room - figures - 8))
     at = min(length - 1, round(limit * memory.GIB / most * length)) if limit else -1
     for n, size in list(enumerate(totals))[:MOST_STAGES]:
-        drawn = bar(size, most, length, plain)
-        drawn += " " * (length - cell_len(drawn))
         over = limit is not None and size > limit * memory.GIB
-        text.append(heads[n] + " " * (room - cell_len(heads[n]) + 2) + f"{show.gib(size):>{figures}}  ")
-        style = "red" if over else "green"
+        text.append(heads[n] + " " * (room - cell_len(heads[n]) + 2))
+        text.append(f"{show.gib(size):>{figures}}  ", "bold red" if over else "")
+        drawn = Text()
+        for piece, style in stacked(made.stages[n], most, length, plain):
+            drawn.append(piece, style)
+        drawn.append(" " * (length - len(drawn)))
         if at >= 0:
-            text.append(drawn[:at], style)
-            text.append("|", "bold")
-            text.append(drawn[at + 1 :], style)
-        else:
-            text.append(drawn, style)
-        text.append(f" {mark('error', plain)}\n" if over else "\n")
+            drawn = Text.assemble(drawn[:at], ("|", "bold"), drawn[at + 1 :])
+        text.append_text(drawn)
+        text.append(f" {mark('error', plain)}\n" if over else "\n", "bold red")
     if len(totals) > MOST_STAGES:
         text.append(tr(lang, "more", n=len(totals) - MOST_STAGES) + "\n")
     if limit:
         text.append(" " * (room + figures + 4 + at) + f"^ {cel.text_of(limit)} GB\n", "dim")
     return text
+
+
+def _head(made: memory.Estimate, stage: int, lang: str) -> str:
+    """A stage with its ranks: those of a stage follow each other, and hold the same."""
+    s = made.settings
+    ranks = s.dp * s.mp * s.cp
+    first = stage * ranks
+    which = f"{first}" if ranks == 1 else f"{first}-{first + ranks - 1}"
+    return tr(lang, "tui.model.stage", stage=stage, layers=made.layers[stage], ranks=which)
