@@ -272,8 +272,6 @@ def _without_words(base: RuleBase, case: "culprit.Case | None", sources: Sequenc
     first = case.run.lanes.get(ranks[0]) if ranks else None
     evidence: list[Evidence] = []
     if first is not None and first.sources:
-        from doctor import culprit
-
         scan = first.sources[0].scan
         tail = scan.tail[-3:] or ("",)
         evidence.append(Evidence(scan.name, scan.lines, tail[-1], tail[:-1]))
