@@ -25,8 +25,7 @@ ANYWHERE: Section = ("help.anywhere", (
 ))  # fmt: skip
 LOG: Section = ("help.log", (
     ("/", "key.search"), ("Ctrl+R", "key.expression"), ("n  N", "key.next_hit"), ("R", "key.new_rule"),
-    ("g  G", "key.ends"),
-    ("Left Right", "key.sideways"), ("0  $", "key.line_ends"),
+    ("g  G", "key.ends"), ("Left Right", "key.sideways"), ("0  $", "key.line_ends"),
 ))  # fmt: skip
 
 
