@@ -294,6 +294,7 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
     import signal
 
     from doctor import engine
+    from doctor.scan.inputs import Waiting
     from doctor.scan.read import Stop
 
     interrupted: list[bool] = []
@@ -304,17 +305,20 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
         if interrupted:
             raise KeyboardInterrupt
         interrupted.append(True)
-        if "-" in inputs:
-            raise Stop("interrupted")  # the read may be waiting for data that never comes
+        if Waiting.now:
+            raise Stop("interrupted")  # the data may never come
 
     def on_alarm(number: int, frame: Any) -> None:
-        raise Stop("time")
+        # what is at hand is judged in peace: the reading looks at the clock itself, but not while it waits
+        if Waiting.now:
+            raise Stop("time")
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
 
     timed: list[bool] = []
 
     def cancelled() -> bool:
         if args.max_seconds and "-" in inputs and not timed:
-            # asked for the first time when the reading begins: loading the rules is not to be broken off
+            # asked for the first time when the reading begins
             timed.append(True)
             signal.signal(signal.SIGALRM, on_alarm)
             signal.setitimer(signal.ITIMER_REAL, args.max_seconds + 0.2)

@@ -1265,11 +1265,24 @@ class _Run:
                 file.close()
 
 
+class Waiting:
+    """Whether a read waits for data at the moment: only then may a signal handler break it off with an exception."""
+
+    now = False
+
+
 def _arriving(stream: IO[bytes]) -> Iterator[bytes]:
     """Chunks of ``stream`` as they come."""
     read = getattr(stream, "read1", stream.read)
     try:
-        while data := read(_BLOCK):
+        while True:
+            Waiting.now = True
+            try:
+                data = read(_BLOCK)
+            finally:
+                Waiting.now = False
+            if not data:
+                return
             yield data
     except ValueError as error:  # closed under us
         raise BrokenStream("unreadable", str(error)) from None
