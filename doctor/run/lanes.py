@@ -195,10 +195,12 @@ def with_states(run: Run, failed: Iterable[int], waited: Iterable[int], seen: Ma
         elif rank in late and lane.state != "missing":
             lanes[rank] = lane._replace(state="waited")
     ends = [lane.last for lane in lanes.values() if lane.last is not None and lane.state in ("failed", "waited")]
-    if not ends:
+    failing = bool(ends)
+    if not failing:
         ends = sorted(lane.last for lane in lanes.values() if lane.last is not None)
         ends = ends[len(ends) // 2 :][:1]
-    gap = max(SILENT, SILENT_LINES * run.pace, 3 * min(run.clocks.doubt, SILENT))
+    # where others failed, the time they had is enough; a healthy run may print slowly
+    gap = max(SILENT, 0.0 if failing else SILENT_LINES * run.pace, 3 * min(run.clocks.doubt, SILENT))
     for rank, lane in lanes.items():
         if lane.state == "running" and lane.last is not None and ends and lane.last < max(ends) - gap:
             lanes[rank] = lane._replace(state="silent")
