@@ -302,7 +302,11 @@ def diagnose(base: RuleBase, findings: Sequence[Finding]) -> tuple[Diagnosis, ..
             failed.setdefault(finding.id, []).append(n)
     for rows in failed.values():
         rows.sort(key=lambda n: (SEVERITIES.index(findings[n].severity), n))
-    parent = _parents(base, {rule: findings[rows[0]] for rule, rows in failed.items()})
+    leads = {rule: findings[rows[0]] for rule, rows in failed.items()}
+    for rule, rows in failed.items():
+        if not all(findings[n].because for n in rows):
+            leads[rule] = leads[rule]._replace(because="")  # elsewhere it fails by itself
+    parent = _parents(base, leads)
     heads = [rule for rule in failed if rule not in parent]
     heads.sort(
         key=lambda rule: (
@@ -319,7 +323,7 @@ def diagnose(base: RuleBase, findings: Sequence[Finding]) -> tuple[Diagnosis, ..
 
 def _parents(base: RuleBase, failed: Mapping[str, Finding]) -> dict[str, str]:
     """Which failed rule is explained by which other one. What is worse is never hidden under what is milder."""
-    parent: dict[str, str] = {}
+    parent = {rule: finding.because for rule, finding in failed.items() if finding.because in failed}
     for cause, lead in failed.items():
         for explains in base[cause].explains:
             for other, finding in failed.items():

@@ -58,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
     diagnose.add_argument("--all", action="store_true", help="show every finding, not one screen")
     diagnose.add_argument("--max-seconds", type=_seconds, default=0.0, metavar="S", help="stop reading after this time")
     diagnose.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: as many as pay off)")
+    diagnose.add_argument("--config", default="", metavar="FILE", help="the configuration that the logs belong to")
     diagnose.add_argument("--series", choices=("csv",), help="print the values of the training lines, not the report")
     diagnose.add_argument("--partial", metavar="FILE",
                           help="also write what was read, to be diagnosed with the parts of other nodes")  # fmt: skip
@@ -118,10 +119,26 @@ def parser() -> argparse.ArgumentParser:
     _common(explain, fail_on=False)
 
     commands.add_parser("schema", help="the JSON Schema of the report")
+    served = commands.add_parser(
+        "serve", help="the screen in a browser on this machine (pip install 'mindspore-doctor[serve]')"
+    )
+    served.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: 127.0.0.1)")
+    served.add_argument("--port", type=_port, default=8765, metavar="N", help="(default: 8765)")
+    served.add_argument("--allow-remote", action="store_true",
+                        help="agree to an address that others can reach; nothing is encrypted")  # fmt: skip
+    served.add_argument("--lang", choices=LANGUAGES, default=argparse.SUPPRESS)
     screen = commands.add_parser("tui", help="the screen, also reached by doctor alone")
     screen.add_argument("--ascii", action="store_true", default=argparse.SUPPRESS, help="marks and frames in ASCII")
     screen.add_argument("--lang", choices=LANGUAGES, default=argparse.SUPPRESS)
     return top
+
+
+def _port(text: str) -> int:
+    """A port that a user may listen on."""
+    value = int(text)
+    if not 0 < value < 65536:
+        raise ValueError(text)
+    return value
 
 
 def _seconds(text: str) -> float:
@@ -140,7 +157,7 @@ def _parse(argv: Sequence[str]) -> Any:
 
         return SimpleNamespace(command="diagnose", inputs=list(argv[1:]), all=False, max_seconds=0.0, jobs=0,
                                engine="", rules=None, format="text", output=None, fail_on="error",
-                               series=None, partial=None)  # fmt: skip
+                               series=None, partial=None, config="")  # fmt: skip
     return parser().parse_args(argv)
 
 
@@ -155,9 +172,9 @@ def run(argv: Sequence[str]) -> int:
     lang = args.said or default_language()
     args.lang, args.no_color = lang, getattr(args, "no_color", False)
     command: Callable[[argparse.Namespace], int] = {
-        None: _tui, "tui": _tui, "diagnose": _diagnose, "demo": _demo, "rules": _rules, "explain": _explain,
-        "schema": _schema, "check": _check, "record": _record, "smoke": _smoke, "fix": _fix, "resume": _resume,
-        "watch": _watch,
+        None: _tui, "tui": _tui, "serve": _serve, "diagnose": _diagnose, "demo": _demo, "rules": _rules,
+        "explain": _explain, "schema": _schema, "check": _check, "record": _record, "smoke": _smoke, "fix": _fix,
+        "resume": _resume, "watch": _watch,
     }[args.command]  # fmt: skip
     try:
         return command(args)
@@ -293,10 +310,17 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
     def on_alarm(number: int, frame: Any) -> None:
         raise Stop("time")
 
+    timed: list[bool] = []
+
+    def cancelled() -> bool:
+        if args.max_seconds and "-" in inputs and not timed:
+            # asked for the first time when the reading begins: loading the rules is not to be broken off
+            timed.append(True)
+            signal.signal(signal.SIGALRM, on_alarm)
+            signal.setitimer(signal.ITIMER_REAL, args.max_seconds + 0.2)
+        return bool(interrupted)
+
     previous = signal.signal(signal.SIGINT, on_signal)
-    if args.max_seconds and "-" in inputs:
-        signal.signal(signal.SIGALRM, on_alarm)
-        signal.setitimer(signal.ITIMER_REAL, args.max_seconds + 0.2)
     progress = _Progress(args.lang) if sys.stderr.isatty() else None
     partial: str = getattr(args, "partial", None) or ""
     written: list[bool] = []
@@ -307,8 +331,8 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
     try:
         options = engine.Options(
             jobs=args.jobs, engine=args.engine, max_seconds=args.max_seconds, rules=args.rules,
-            cancelled=lambda: bool(interrupted), progress=progress, scanned=scans.extend,
-            kept=keep if partial else None,
+            cancelled=cancelled, progress=progress, scanned=scans.extend,
+            kept=keep if partial else None, config=getattr(args, "config", ""),
         )  # fmt: skip
         report = engine.diagnose(inputs, options)
     finally:
@@ -321,6 +345,8 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
 
         ok = write_result(args, table(scans))
     else:
+        if args.format == "json":
+            report = _with_edits(report, args)
         document = write_document(args, report)
         if document is not None:
             ok = document
@@ -347,6 +373,22 @@ def _write_partial(path: str, kept: Sequence[Any], problems: Sequence[Any]) -> b
         print(f"doctor: {path}: {error.strerror}", file=sys.stderr)
         return False
     return True
+
+
+def _with_edits(report: Any, args: argparse.Namespace) -> Any:
+    """Let fixes of findings in configurations and sources say which keys they change."""
+    from doctor.rulebase import load
+
+    base = load(args.rules)
+    own = [d for d in report.diagnoses if d.fixes and d.rule in base and base[d.rule].kind in ("when", "code")]
+    paths = sorted({e.source for d in own for e in d.evidence if e.source and os.path.isfile(e.source)})
+    if not paths:
+        return report
+    from doctor.patch import propose
+
+    told = [str(report.facts.get(f"version.{name}", {}).get("value") or "") for name in ("mindspore", "mindformers")]
+    options = propose.Options(tuple(d.rule for d in own), rules=args.rules, mindspore=told[0], mindformers=told[1])
+    return propose.with_fixes(report, propose.find(paths, options), options, base)
 
 
 def _rules(args: argparse.Namespace) -> int:
@@ -409,8 +451,16 @@ def _schema(args: argparse.Namespace) -> int:
     return 0
 
 
+def _serve(args: argparse.Namespace) -> int:
+    from doctor.tui.serve import serve
+
+    return serve(args.host, args.port, args.lang, remote=args.allow_remote)
+
+
 def _tui(args: argparse.Namespace) -> int:
-    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
+    # in a browser there is no terminal: textual-serve names a driver of its own
+    served = bool(os.environ.get("TEXTUAL_DRIVER"))
+    if not served and not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
         print(tr(args.lang, "no_terminal"), file=sys.stderr)
         parser().print_help()
         return 0 if args.command is None else USAGE
@@ -421,6 +471,8 @@ def _tui(args: argparse.Namespace) -> int:
     # what was said for this run comes before what was chosen in an earlier one, and that before the locale
     said = args.said or os.environ.get("DOCTOR_LANG", "")
     ascii_only = getattr(args, "ascii", None) or (True if os.environ.get("DOCTOR_ASCII") else None)
+    # a thread that reads a log gives way to the keys sooner than after Python's usual 5 ms
+    sys.setswitchinterval(0.001)
     app = DoctorApp(lang=args.lang if said else None, state=state, ascii_only=ascii_only, glance=True)
     app.run()
     return app.return_code or 0

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from doctor.groups import EXCEPTION, EXITS, GOES_ON, STRONG, Group, Place, place_of, rank_of_pid, topic_of
 from doctor.rulebase import RuleBase
 from doctor.run import blame, lanes, story, waits
-from doctor.run.places import Source
+from doctor.run.places import Source, is_plog
 from doctor.scan.scanner import Occurrence
 
 GONE = {"silent": "RUN170", "missing": "RUN171", "empty": "RUN172", "killed": "RUN173", "late": "RUN174"}
@@ -55,6 +55,8 @@ def examine(
         if o.rule in base and topic_of(base, o.rule) in EXITS
     ]
     exits = waits.exits_of(told, rank_of_pid(sources))
+    # several nodes have launchers of their own: the first end is that by the common clock
+    exits.sort(key=lambda e: run.fixed(e.source, None, e.seen.seconds) or float("inf"))
     late = {
         g.rank: g.moment
         for g in sorted(groups, key=lambda g: -(g.moment or 0.0))
@@ -66,20 +68,30 @@ def examine(
             g._replace(recovered=False) if g.kind == "wait" or (g.kind == "own" and g.rank in named) else g
             for g in groups
         ]
+    groups = _placed(_ended(groups, run), run, edges)
     common = _common(groups, run)
     troubles = [_trouble(base, g, late) for g in groups if _counts(g) and g.rule not in common]
     own = {t.rank for t in troubles if t.rank is not None}
     unknown = _unknown(base, run, sources, own, set(late))
     troubles += [trouble for trouble, _, _ in unknown]
     failed = {t.rank for t in troubles if t.rank is not None and not t.stays}
-    run = lanes.with_states(run, failed, late)
+    newest: dict[int, float] = {}
+    for group in groups:
+        if group.rank is not None and group.moment is not None and group.kind in ("own", "weak", "wait"):
+            newest[group.rank] = max(newest.get(group.rank, group.moment), group.moment)
+    run = lanes.with_states(run, failed, late, newest)
     votes, chains = waits.ends_of(edges, failed)
     first = blame.first_failure(run, troubles, set(late), votes, edges, exits)
     place, seen, gone, args = _named(first, unknown)
+    if place is None and votes:
+        # all waited: the one that the others waited for leads the list
+        most = max(votes, key=lambda rank: votes[rank])
+        place = (most, -1) if most in late else None
     if gone and first.ranks:
         args = _arguments(run, first, set(late), votes)
     elif not gone and first.trouble is None and any(cycle for _, cycle in chains):
-        gone, args = CYCLE, {"ranks": " → ".join(map(str, next(path for path, cycle in chains if cycle)[:LINKS]))}
+        ring = [str(rank) for rank in next(path for path, cycle in chains if cycle)]
+        gone, args = CYCLE, {"ranks": " → ".join(ring if len(ring) <= LINKS else [*ring[: LINKS // 2], "…", ring[-1]])}
     return Case(run, first, place, seen, gone, args, edges, chains, list(groups))
 
 
@@ -100,6 +112,38 @@ def _went_on(groups: Sequence[Group], run: lanes.Run) -> bool:
             last[group.rank] = max(last.get(group.rank, group.moment), group.moment)
     on = [r for r, moment in last.items() if r in run.lanes and (run.lanes[r].step_at or 0.0) > moment]
     return len(on) * 2 > len(last)
+
+
+def _ended(groups: Sequence[Group], run: lanes.Run) -> Sequence[Group]:
+    """A NaN that a run could live with is the end of a rank that stopped there, as few others did."""
+    ranks: dict[str, set[int | None]] = {}
+    stopped = []
+    for n, group in enumerate(groups):
+        if group.kind == "maybe" and group.rank is not None and not _over(group.source, group.first):
+            stopped.append(n)
+            ranks.setdefault(group.rule, set()).add(group.rank)
+    ends = {n for n in stopped if len(ranks[groups[n].rule]) * 2 < len(run.lanes) and _raised(groups[n])}
+    return [g._replace(kind="own") if n in ends else g for n, g in enumerate(groups)]
+
+
+def _raised(group: Group) -> bool:
+    """Whether a line, or one of its neighbours, is that of an exception."""
+    return any(EXCEPTION.match(text) for text in (*group.first.before, group.first.text, *group.first.after))
+
+
+def _placed(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> Sequence[Group]:
+    """A plog whose worker log is not there tells no rank. If it is the only one with a failure, and the others waited
+    for a rank without a log, it is that rank's."""
+    loose = {
+        g.source.order
+        for g in groups
+        if g.rank is None and g.kind in ("own", "weak") and not g.recovered and is_plog(g.source.scan.name)
+    }
+    votes, _ = waits.ends_of(edges)
+    named = max(votes, key=lambda rank: votes[rank], default=-1)
+    if len(loose) != 1 or named not in run.missing or votes[named] * 2 < sum(votes.values()):
+        return groups
+    return [g._replace(rank=named) if g.rank is None and g.source.order in loose else g for g in groups]
 
 
 def _counts(group: Group) -> bool:
@@ -144,6 +188,21 @@ def _unknown(
             out.append((trouble, source, error))
             break
     return out
+
+
+LAST = 300.0
+"""Seconds before the end of a rank's log in which an error may have to do with it."""
+
+
+def last_errors(run: lanes.Run, lane: lanes.Lane) -> list[tuple[Source, Occurrence]]:
+    """The newest line of an error that no rule knows, shortly before a rank fell silent; none if there is no such."""
+    out = []
+    for source in lane.sources:
+        for error in source.scan.errors:
+            moment = run.fixed(source, lane.rank, error.seconds if error.seconds is not None else error.about)
+            if moment is not None and lane.last is not None and moment >= lane.last - LAST and not _over(source, error):
+                out.append((moment, source, error))
+    return [(source, error) for _, source, error in sorted(out, key=lambda one: one[0])[-1:]]
 
 
 def _named(
@@ -199,7 +258,7 @@ def tell(
     root: story.Event | None = None
     what = {"own": "failure", "weak": "failure", "exit": "failure", "wait": "waiting"}
     for group, index in zip(groups, findings, strict=True):
-        if not group.kind:
+        if group.kind not in what:
             continue
         kind = "recovered" if group.recovered else what[group.kind]
         if group.rank is not None and not group.recovered and group.kind != "exit":

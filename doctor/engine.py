@@ -81,6 +81,8 @@ INTERRUPTED: Text = {
 
 PARTIAL_NAMES = (".part", ".partial")
 
+NOT_A_PLAN: Text = {"zh": "读不出训练配置", "en": "describes no training run that can be read"}
+
 NOT_JUDGED: Text = {
     "zh": "已识别，但这个版本还不判断此类输入",
     "en": "recognised, but this kind of input is not judged yet",
@@ -98,6 +100,8 @@ class Options(NamedTuple):
     cancelled: Callable[[], bool] = lambda: False
     progress: Callable[[int, int, str], None] | None = None
     """called with (bytes done, bytes in all or 0, name of the input)"""
+    config: str = ""
+    """the configuration that the logs belong to"""
     scanned: Callable[[Sequence[Scanned]], None] | None = None
     """called with all scans, which hold the training lines"""
     known: Callable[[Source], Read | None] = lambda source: None
@@ -117,15 +121,113 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     """
     started = time.perf_counter()
     base = load(options.rules)
-    deadline = time.monotonic() + options.max_seconds if options.max_seconds else 0.0
-    stop = _stopper(options.cancelled, deadline)
     matcher = Matcher(base, options.engine)
     loaded = time.perf_counter()
+    deadline = time.monotonic() + options.max_seconds if options.max_seconds else 0.0
+    read = _gather(matcher, inputs, options, paste, deadline)
+    scanned = time.perf_counter()
+    scans = [one.scan for one in read.kept if one.judged]
+    if options.scanned:
+        options.scanned(scans)
+    if options.kept:
+        options.kept(read.kept, read.problems)
+    facts: dict[str, tuple[Any, str, int]] = {}
+    for one in read.ordered:
+        for key, (value, line) in one.facts.items():
+            facts.setdefault(key, (value, one.scan.name, line))
+    told = {key: value[0] for key, value in facts.items()}
+    pieces = [(one.scan.name, piece) for one in read.ordered for piece in one.pieces]
+    seen = [*map(_seen, read.kept), *map(problem_seen, read.problems)]
+    tables = sorted((table for one in read.ordered for table in one.tables), key=lambda table: table.source)
+    config = _config(base, options.config, told) if options.config else None
+    if config is not None:
+        pieces = [piece for piece in pieces if not _same_file(piece[0], options.config)]
+        seen = [*(s for s in seen if not _same_file(s.name, options.config)), config.seen]
+        plan = config.plan
+    else:
+        plan = _plan_among(pieces) if scans or tables else None
+    judged = [one.scan for one in read.ordered if one.judged]
+    series: tuple[dict[str, Any], ...] = ()
+    crashed: dict[str, str] = {}
+    if any(scan.tracks or scan.memory for scan in judged):
+        from doctor import training
+
+        values = {name: value.value for name, value in plan.values.items()} if plan else {}
+        held = {_Paste.name: paste} if paste is not None else {}
+        judged, series, crashed = training.judge(base, judged, read.paths, held, values)
+    profiled: dict[str, Any] = {}
+    if tables:
+        from doctor.profile import judge as profiles
+
+        ranks = {s.name: rank for s in seen if (rank := ranking.rank_in_name(s.name)) is not None}
+        of_tables = profiles.judge(base, tables, [s.name for s in seen], plan, ranks)
+        judged, profiled = [*judged, *of_tables.scans], of_tables.shown
+        crashed = crashed | of_tables.crashed
+    findings, diagnoses, run = ranking.judge(base, judged, told, _rank_tables(pieces))
+    findings += _crashes(base, crashed)
+    understood: frozenset[str] = frozenset()
+    if config is not None:
+        from doctor import checkup, pasted
+
+        mine = pasted.Judged(config.findings, checkup.diagnose(base, config.findings), frozenset([options.config]))
+        diagnoses = pasted.merged(diagnoses, mine, len(findings))
+        findings += mine.findings
+    if pieces:
+        from doctor import pasted
+
+        states = pasted.judge(base, pieces, told)
+        diagnoses = pasted.merged(diagnoses, states, len(findings))
+        findings += states.findings
+        seen = [s._replace(state="read", why={}) if _now_judged(s, states.sources) else s for s in seen]
+        understood = states.sources if any(f.verdict is Verdict.PASS for f in states.findings) else frozenset()
+    if plan is not None and scans and diagnoses:
+        from doctor import causes
+
+        diagnoses = causes.draw(base, plan, diagnoses, findings, told)
+    findings += tuple(input_findings(seen, scans, base))
+    report = Report(
+        {"kind": "inputs", "inputs": list(inputs) + (["<paste>"] if paste is not None else [])},
+        "unknown",
+        diagnoses,
+        findings,
+        tuple(seen),
+        {name: {"value": value, "source": source, "line": line} for name, (value, source, line) in facts.items()}
+        | ({"profile": {"value": profiled, "source": tables[0].source, "line": 0}} if profiled else {}),
+        series,
+        {
+            "load": round(loaded - started, 4),
+            "scan": round(scanned - loaded, 4),
+            "judge": round(time.perf_counter() - scanned, 4),
+        },
+        _partial_text(read.interrupted, deadline, scans),
+        read.interrupted,
+        tool_info(base, matcher.engine.name),
+        sum(_unexplained(base, scan) for scan in scans) + sum(bool(one.suspicious) for one in read.kept),
+        run,
+    )
+    return report._replace(verdict=verdict_of(report, understood))
+
+
+class _Gathered(NamedTuple):
+    """All inputs as they were read. ``ordered``: by their names, each once, so that a run gives one report however its
+    parts came here; ``kept``: as they were named, unless partial results were among them."""
+
+    kept: list[Kept]
+    ordered: list[Kept]
+    problems: list[Problem]
+    paths: dict[str, str]
+    interrupted: bool
+
+
+def _gather(
+    matcher: Matcher, inputs: Sequence[str], options: Options, paste: bytes | None, deadline: float
+) -> _Gathered:
+    """Read every input."""
+    stop = _stopper(options.cancelled, deadline)
     problems: list[Problem] = []
     read_in: list[tuple[int, Kept]] = []
     large: list[tuple[int, Source]] = []
     paths: dict[str, str] = {}
-    understood: frozenset[str] = frozenset()
     order = 0
     interrupted = merged = False
     matcher.numbered = options.kept is not None
@@ -150,7 +252,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
             try:
                 if _holds_partial(item):
                     merged = True
-                    part = load_partial(_whole(item), base.position)
+                    part = load_partial(_whole(item), matcher.base.position)
                     read_in += [(order, one) for one in part.sources]
                     problems += [Problem(*one) for one in part.problems]
                 elif item.path is not None and item.size is not None and item.size > SMALL:
@@ -168,49 +270,16 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         interrupted = True
     read_in.sort(key=lambda pair: pair[0])
     kept = [one for _, one in read_in]
-    # judged in the order of their names, so that a run gives one report however its parts came here
     ordered = union(kept, natural_key)
     if merged:
-        kept = ordered
-        problems = sorted(set(problems))
-    facts: dict[str, tuple[Any, str, int]] = {}
-    for one in ordered:
-        for key, (value, line) in one.facts.items():
-            facts.setdefault(key, (value, one.scan.name, line))
-    pieces = [(one.scan.name, piece) for one in ordered for piece in one.pieces]
-    scans = [one.scan for one in kept if one.judged]
-    interrupted = interrupted or options.cancelled() or any(s.problem == ("interrupted", "") for s in scans)
-    scanned = time.perf_counter()
-    inputs_seen = [_seen(one) for one in kept]
-    for problem in problems:
-        inputs_seen.append(problem_seen(problem))
-    if options.scanned:
-        options.scanned(scans)
-    if options.kept:
-        options.kept(kept, problems)
-    judged: list[Scanned] = [one.scan for one in ordered if one.judged]
-    series: tuple[dict[str, Any], ...] = ()
-    crashed: dict[str, str] = {}
-    tables = sorted((table for one in ordered for table in one.tables), key=lambda table: table.source)
-    trained = any(scan.tracks or scan.memory for scan in judged)
-    plan = _plan(pieces) if trained or tables else None
-    if trained:
-        from doctor import training
+        kept, problems = ordered, sorted(set(problems))
+    interrupted = interrupted or options.cancelled() or any(k.scan.problem == ("interrupted", "") for k in kept)
+    return _Gathered(kept, ordered, problems, paths, interrupted)
 
-        values = {name: value.value for name, value in plan.values.items()} if plan else {}
-        held = {_Paste.name: paste} if paste is not None else {}
-        judged, series, crashed = training.judge(base, judged, paths, held, values)
-    told = {k: v[0] for k, v in facts.items()}
-    profiled: dict[str, Any] = {}
-    if tables:
-        from doctor.profile import judge as profiles
 
-        ranks = {s.name: rank for s in inputs_seen if (rank := ranking.rank_in_name(s.name)) is not None}
-        of_tables = profiles.judge(base, tables, [s.name for s in inputs_seen], plan, ranks)
-        judged, profiled = [*judged, *of_tables.scans], of_tables.shown
-        crashed = crashed | of_tables.crashed
-    findings, diagnoses, run = ranking.judge(base, judged, told, _rank_tables(pieces))
-    findings += tuple(
+def _crashes(base: RuleBase, crashed: dict[str, str]) -> tuple[Finding, ...]:
+    """A finding for each rule whose own code failed."""
+    return tuple(
         Finding(
             rule,
             Verdict.CRASH,
@@ -221,46 +290,6 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         )
         for rule, what in crashed.items()
     )
-    if pieces:
-        from doctor import pasted
-
-        states = pasted.judge(base, pieces, told)
-        diagnoses = pasted.merged(diagnoses, states, len(findings))
-        findings += states.findings
-        inputs_seen = [s._replace(state="read", why={}) if _now_judged(s, states.sources) else s for s in inputs_seen]
-        understood = states.sources if any(f.verdict is Verdict.PASS for f in states.findings) else frozenset()
-    findings += tuple(input_findings(inputs_seen, scans, base))
-    report = Report(
-        {"kind": "inputs", "inputs": list(inputs) + (["<paste>"] if paste is not None else [])},
-        "unknown",
-        diagnoses,
-        findings,
-        tuple(inputs_seen),
-        {name: {"value": value, "source": source, "line": line} for name, (value, source, line) in facts.items()}
-        | ({"profile": {"value": profiled, "source": tables[0].source, "line": 0}} if profiled else {}),
-        series,
-        {
-            "load": round(loaded - started, 4),
-            "scan": round(scanned - loaded, 4),
-            "judge": round(time.perf_counter() - scanned, 4),
-        },
-        _partial_text(interrupted, deadline, scans),
-        interrupted,
-        tool_info(base, matcher.engine.name),
-        sum(_unexplained(base, scan) for scan in scans) + sum(bool(one.suspicious) for one in kept),
-        run,
-    )
-    return report._replace(verdict=verdict_of(report, understood))
-
-
-def _plan(pieces: Sequence[tuple[str, Piece]]) -> "Plan | None":
-    """The plan of the run, if one configuration was given with its logs."""
-    texts = [(name, piece.text) for name, piece in pieces if piece.kind == "config"]
-    if not texts:
-        return None
-    from doctor.plan import detect
-
-    return detect.only(texts)
 
 
 def _rank_tables(pieces: Iterable[tuple[str, Piece]]) -> list[dict[str, Any]]:
@@ -277,6 +306,43 @@ def _rank_tables(pieces: Iterable[tuple[str, Piece]]) -> list[dict[str, Any]]:
             if isinstance(table, dict):
                 out.append(table)
     return out
+
+
+def _same_file(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+class _Config(NamedTuple):
+    """The configuration that the user named: its plan, what is wrong with it, and how the file was seen."""
+
+    plan: "Plan | None"
+    findings: tuple[Finding, ...]
+    seen: InputSeen
+
+
+def _config(base: RuleBase, path: str, facts: dict[str, Any]) -> _Config:
+    from doctor import static
+
+    try:
+        plan, told = static.of_file(path, base, facts)
+        size = os.stat(path).st_size
+    except OSError as error:
+        return _Config(None, (), problem_seen(problem_of(path, error)))
+    if plan is None:
+        return _Config(None, (), InputSeen(path, ("config",), size, 0, None, "not_judged", NOT_A_PLAN))
+    known = tuple(f for f in told if f.verdict in (Verdict.PASS, Verdict.FAIL, Verdict.CRASH))
+    return _Config(plan, known, InputSeen(path, ("config",), size, 0))
+
+
+def _plan_among(pieces: Sequence[tuple[str, Piece]]) -> "Plan | None":
+    """The plan of the one configuration among the inputs that can belong to the logs."""
+    texts = [(name, piece.text) for name, piece in pieces if piece.kind == "config" and piece.first_line == 1]
+    if not texts:
+        return None
+    from doctor import causes, static
+
+    plans = [plan for name, text in texts if (plan := static.plan_of(name, text)) is not None]
+    return causes.of_run([plan for plan in plans if not plan.get("file.problem")])
 
 
 class _Paste:
@@ -465,7 +531,7 @@ def add_files(
     run: "Checkup", inputs: Sequence[InputSeen], findings: Sequence[Finding], plans: "Sequence[Plan]"
 ) -> None:
     """Put what stands in files into the report of a checkup: the findings, those about the files themselves, and the
-    memory that each plan takes."""
+    memory that each plan takes, and its weight file beside the model."""
     from doctor.model import Fact
     from doctor.plan import show
 
@@ -474,6 +540,9 @@ def add_files(
     tables = [{"file": plan.file, **{lang: show.memory_table(plan, lang) for lang in LANGUAGES}} for plan in plans]
     if tables:
         run.facts["plan.memory"] = Fact("plan.memory", tables)
+    weights = show.weight_facts(plans)
+    if weights:
+        run.facts["plan.weights"] = Fact("plan.weights", weights)
 
 
 def _partial_text(interrupted: bool, deadline: float, scans: Sequence[Scanned]) -> Text:

@@ -60,7 +60,7 @@ def _apply_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--journal", default="", metavar="DIR", help="where old contents are kept")
 
 
-def say(lang: str, key: str, **values: Any) -> str:
+def say(lang: str, key: str, /, **values: Any) -> str:
     """A text of the interface, everything that is filled in made harmless."""
     text = texts(lang)[key]
     for name, value in values.items():

@@ -43,8 +43,8 @@ class Group(NamedTuple):
     moment: float | None = None
     """in a run of many ranks: when it happened on the common clock, from its neighbours if the line has no time"""
     kind: str = ""
-    """own (a cause) · weak (a failure of this rank without its cause) · exit (a launcher's word) · wait (it waited for
-    others, or was stopped with them) · "" (none of these)"""
+    """own (a cause) · maybe (what a run can live with, unless its rank ended there) · weak (a failure of this rank
+    without its cause) · exit (a launcher's word) · wait (it waited for others, or was stopped with them) · "" (none)"""
 
 
 def place_of(group: Group) -> Place:
@@ -200,9 +200,11 @@ _WAITS = ("hccl.timeout.", "hccl.init", "launch.")
 
 def _kind(base: RuleBase, rule_id: str) -> str:
     """What a rule says of the rank that it fires on."""
-    if rule_id not in base or base[rule_id].severity != "error" or survives(base[rule_id].topic):
+    if rule_id not in base or base[rule_id].severity != "error":
         return ""
     rule = base[rule_id]
+    if survives(rule.topic):
+        return "maybe" if rule.role in ("root", "either") else ""
     if rule.role == "root" or (rule.role == "either" and not rule.topic.startswith("hccl.timeout.")):
         return "own"
     if rule.role == "pointer" and rule.topic in EXITS:

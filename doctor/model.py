@@ -104,6 +104,8 @@ class Finding(NamedTuple):
     times: int = 1
     recovered: bool = False
     why: Text = {}
+    because: str = ""
+    """the rule of the same report that explains this finding, known from the inputs and not from the rules"""
 
 
 class Raw(NamedTuple):

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from doctor import culprit
 
 UNRECOGNISED = "RUN000"
+NEIGHBOURS = 60.0
+"""Seconds by which a time taken from a neighbouring line may be wrong."""
 
 
 class _Cause(NamedTuple):
@@ -109,9 +111,8 @@ def _explains(base: RuleBase, cause: _Cause, other: _Cause, timed: bool, doubt: 
             continue
         first, then = _times(a, b, timed)
         if first is not None and then is not None:
-            if first > then + 1 + doubt:
-                continue
-            if entry.within and then - first > entry.within + doubt:
+            slack = doubt + (1 if a.seconds is not None and b.seconds is not None else NEIGHBOURS)
+            if first > then + slack or (entry.within and then - first > entry.within + slack):
                 continue
         if entry.scope == "same_rank":
             mine, theirs = {g.rank for g in cause.groups}, {g.rank for g in other.groups}
@@ -134,10 +135,10 @@ def _order(
     return (
         cause.lead.recovered,
         _severity_class(cause),
-        # of a whole run that ended, what ended it comes before what it could live with
-        several and survives(cause.topic),
         # what the rank that failed first says of its own failure
         not _blamed(cause, first_place),
+        # of a whole run that ended, what ended it comes before what it could live with
+        several and survives(cause.topic),
         CLASS[cause.role],
         first,
         -(cause.priority - either),
@@ -264,6 +265,8 @@ def _without_words(base: RuleBase, case: "culprit.Case | None", sources: Sequenc
         )
     if not case.gone or case.gone not in base:
         return None
+    from doctor import culprit
+
     rule = base[case.gone]
     ranks = case.blame.ranks
     first = case.run.lanes.get(ranks[0]) if ranks else None
@@ -272,8 +275,14 @@ def _without_words(base: RuleBase, case: "culprit.Case | None", sources: Sequenc
         scan = first.sources[0].scan
         tail = scan.tail[-3:] or ("",)
         evidence.append(Evidence(scan.name, scan.lines, tail[-1], tail[:-1]))
+        evidence += [_evidence(*last) for last in culprit.last_errors(case.run, first)]
     if case.blame.exit is not None:
         evidence.append(_evidence(case.blame.exit.source, case.blame.exit.seen))
+    evidence += [_evidence(*case.waits.words[rank]) for rank in ranks[:1] if rank in case.waits.words]
+    if not evidence:
+        waited = next((rank for rank in case.waits.edges), None)
+        lane = case.run.lanes.get(waited) if waited is not None else None
+        evidence.append(Evidence(lane.source if lane and lane.sources else sources[0].scan.name, 0, ""))
     place = Place((first.host or None) if first else None, ranks[0] if len(ranks) == 1 else None)
     confidence = rule.confidence if case.blame.sure else "guess"
     title = fill_both(base.whole(rule.id)["title"], case.args)

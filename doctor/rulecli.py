@@ -265,7 +265,7 @@ def rule_text(base: RuleBase, whole: dict[str, Any], lang: str) -> str:
     ])))  # fmt: skip
     if whole["applies_to"]:
         out.append(_row(lang, tr(lang, "applies_to"), ", ".join(f"{k} {v}" for k, v in whole["applies_to"].items())))
-    condition = whole["match"]["when"]
+    condition = whole["match"]["when"] or whole["match"]["profile"]
     if condition:
         text = condition if isinstance(condition, str) else condition["if"]
         out.append(_row(lang, tr(lang, "condition"), text))
@@ -286,10 +286,17 @@ def rule_text(base: RuleBase, whole: dict[str, Any], lang: str) -> str:
         out.append(_row(lang, tr(lang, "seeds"), ", ".join(whole["seeds"])))
     for kind, label in (("hit", "fires_on"), ("miss", "quiet_on")):
         for example in whole["tests"][kind][:2]:
-            text = example["log"] or example["config"]
+            files = [f"{name}:\n{text.rstrip()}" for name, text in example["profile"].items()]
+            text = "\n".join(files) or example["log"] or example["config"]
             if text:
-                out.append(_row(lang, tr(lang, label), _lines(text)))
+                out.append(_row(lang, tr(lang, label), _lines(_some(text))))
     return "".join(out)
+
+
+def _some(text: str, most: int = 24) -> str:
+    """The first lines of an example; a curve has hundreds that look alike."""
+    lines = text.split("\n")
+    return text if len(lines) <= most else "\n".join([*lines[: most - 1], f"… ({len(lines)})"])
 
 
 def explained_by(base: RuleBase, rule_id: str) -> list[str]:

@@ -188,7 +188,9 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     when: str
-    why: Both | None = None
+    zh: str
+    en: str
+    at: list[str] = []
 
 
 class FixS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -425,8 +427,14 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
     for name in kinds:
         if name not in JUDGED and rule.status != "draft":
             say(f"$.match.{name}", f"match.{name} is not judged by this version: keep the rule a draft")
-    if (rule.confirm or rule.contradict) and rule.status != "draft":
-        say("$.confirm", "confirm and contradict are not judged by this version: keep the rule a draft")
+    if (rule.confirm or rule.contradict) and rule.match.log is None and rule.match.series is None:
+        say("$.confirm", "only rules over logs have causes that a configuration can confirm")
+    for field, every in (("confirm", rule.confirm), ("contradict", rule.contradict)):
+        for n, one in enumerate(every):
+            names, wrong = lint_when(WhenS(if_=one.when, at=one.at))
+            unfilled = [w for t in (one.zh, one.en) for w, _ in _PLACEHOLDER.findall(t) if w not in names]
+            for trouble in (*wrong, *(f"{{{word}}} is filled by nothing" for word in unfilled)):
+                say(f"$.{field}[{n}]", trouble)
     if rule.match.check is not None and rule.match.check.needs and rule.subject is None:
         say("$.match.check", "a check needs a subject: what is looked at, shown when it passes")
     if rule.match.when is not None and rule.subject is None:

@@ -131,6 +131,7 @@ def _names(whole: dict[str, Any]) -> list[str]:
             out.append(match[kind]["call"])
     if match.get("code"):
         out += [*match["code"]["call"], *match["code"]["method"], match["code"]["check"]]
-    if match.get("when"):
-        out.append(match["when"] if isinstance(match["when"], str) else match["when"]["if"])
+    for kind in ("when", "profile"):
+        if match.get(kind):
+            out.append(match[kind] if isinstance(match[kind], str) else match[kind]["if"])
     return out

@@ -145,9 +145,9 @@ def _differences(args: dict[str, Any], expected: dict[str, str]) -> str:
 
 def _plan(example: dict[str, Any]) -> Plan | None:
     """The plan in the configuration of an example."""
-    from doctor.plan import detect
+    from doctor import static
 
-    return detect.only([(example["name"], example["config"])]) if example["config"] else None
+    return static.plan_of(example["name"], example["config"]) if example["config"] else None
 
 
 def _values(example: dict[str, Any]) -> dict[str, Any]:
@@ -224,7 +224,7 @@ def alone(path: str, base: RuleBase) -> tuple[int, list[Outcome], list[str]]:
     if rule.kind in ("log", "series"):
         matcher = Matcher(ready.base, "python")
         return _log_examples(rule, ready.whole, ready.base, matcher, say, alone=True), failed, []
-    if rule.kind in ("check", "when", "smoke", "code") and (
+    if rule.kind in ("check", "when", "smoke", "code", "profile") and (
         rule.kind != "check" or ready.whole["match"]["check"]["needs"]
     ):
         return _examples(rule, ready.whole, ready.base, say), failed, []
@@ -268,8 +268,6 @@ def run(
             continue
         done.add(path)
         if rule.kind == "check" and not whole["match"]["check"]["needs"]:
-            continue
-        if rule.kind not in ("log", "check", "when", "smoke", "code", "series", "profile"):
             continue
 
         def say(text: str, todo: bool = False, file: str = whole["file"], rule_id: str = rule.id) -> None:

@@ -52,11 +52,8 @@ def judge_text(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -
     """The findings of a text that somebody gave, None if it describes no training run. The name of a paste tells
     nothing: what looks like JSON is read as such, else as YAML; settings that no library reads are taken for what they
     mean."""
-    known = name.lower().endswith(ENDINGS)
-    plan = detect.read(name if known or text.lstrip()[:1] == "{" else f"{name}.yaml", text)
+    plan = plan_of(name, text)
     if plan is not None:
-        if not known:
-            plan.file = name
         return _titled(base, judge(plan, base, facts))
     from doctor.plan import loose
 
@@ -69,6 +66,22 @@ def judge_text(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -
             if finding.id not in found or finding.verdict is Verdict.FAIL:
                 found[finding.id] = finding
     return _titled(base, list(found.values()))
+
+
+def plan_of(name: str, text: str) -> Plan | None:
+    """The plan of a text that somebody gave, None if it describes none; see ``judge_text``."""
+    known = name.lower().endswith(ENDINGS)
+    plan = detect.read(name if known or text.lstrip()[:1] == "{" else f"{name}.yaml", text)
+    if plan is not None and not known:
+        plan.file = name
+    return plan
+
+
+def of_file(path: str, base: RuleBase, facts: Mapping[str, Any]) -> tuple[Plan | None, list[Finding]]:
+    """The plan of one file, None if it describes no run, and its findings. Raises OSError."""
+    with open(path, "rb"):
+        plan = detect.read(path)
+    return plan, [] if plan is None else _titled(base, judge(plan, base, facts))
 
 
 def judge_source(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -> list[Finding]:
@@ -96,6 +109,7 @@ def check(paths: Sequence[str], base: RuleBase, facts: Mapping[str, Fact | Unkno
     from doctor import source
 
     known = facts_of(facts)
+    weighed = [path for path in paths if path.endswith(detect.WEIGHTS) and os.path.isfile(path)]
     plans: list[Plan] = []
     of_plans: list[tuple[Finding, ...]] = []
     inputs: list[InputSeen] = []
@@ -117,7 +131,9 @@ def check(paths: Sequence[str], base: RuleBase, facts: Mapping[str, Fact | Unkno
         except OSError as error:
             problems.append(problem(path, error))
             continue
-        kinds: tuple[str, ...] = ()
+        if plan is not None and plan.weights is None and weighed:
+            detect.weigh(plan, weighed[0])
+        kinds: tuple[str, ...] = ("weights",) if path in weighed else ()
         if plan is not None:
             plans.append(plan)
             of_plans.append(_taken(base, options, _titled(base, judge(plan, base, known))))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import sys
 from array import array
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -505,11 +506,12 @@ def _entry(place: _Place, name: str, events: list[tuple[str, dict[str, Any]]], s
 
 
 class _Column:
-    """A column with what the report asks of it; large ones by numpy, which is there then."""
+    """A column with what the report asks of it; large ones by numpy, and others where it is there already."""
 
     def __init__(self, values: array[float]) -> None:
         self.values = values
-        if len(values) > CALM_ROWS:
+        self.large = len(values) > (256 if "numpy" in sys.modules else CALM_ROWS)
+        if self.large:
             import numpy as np
 
             data = np.array(values, dtype=np.float64)
@@ -528,7 +530,7 @@ class _Column:
         size = -(-self.count // SAMPLE) if self.count else 1
         out: list[int] = []
         done = 0
-        if len(self.values) > CALM_ROWS:
+        if self.large:
             import numpy as np
 
             done = self.count // size * size

@@ -72,12 +72,15 @@ def run(args: argparse.Namespace) -> int:
         print(f"doctor: {tr(lang, 'watch.nothing_there', names=names)}", file=sys.stderr)
         return USAGE
     stopped: list[bool] = []
+    watching_now: list[Watcher] = []
 
     def on_signal(number: int, frame: Any) -> None:
         # the first Ctrl-C ends the watch with what was found; the second one ends everything
         if stopped:
             raise KeyboardInterrupt
         stopped.append(True)
+        if watching_now and watching_now[0].judging:
+            raise KeyboardInterrupt  # a judgement of many ranks may take longer than somebody waits
 
     options = watching.Options(
         rules=args.rules, engine=args.engine, new=args.new, until=until, max_seconds=args.max_seconds,
@@ -85,7 +88,8 @@ def run(args: argparse.Namespace) -> int:
     )  # fmt: skip
     previous = [signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)]
     try:
-        return _watch(args, watching.Watcher(args.inputs, options), stopped)
+        watching_now.append(watching.Watcher(args.inputs, options))
+        return _watch(args, watching_now[0], stopped)
     finally:
         signal.signal(signal.SIGINT, previous[0])
         signal.signal(signal.SIGTERM, previous[1])
@@ -108,6 +112,9 @@ def _watch(args: argparse.Namespace, watcher: Watcher, stopped: list[bool]) -> i
                 if left <= 0:
                     break
                 time.sleep(min(TICK, left))
+    except KeyboardInterrupt:
+        if not watcher.judging:
+            raise
     finally:
         teller.close()
     if stopped:

@@ -468,11 +468,93 @@ def cqe(run: Run) -> None:
     run.topics = ("hccl.network",)
 
 
+def nan(run: Run) -> None:
+    """One rank's callback raises because its loss is no number."""
+    run.begin()
+    run.root.bare(*traceback("ValueError: Loss is nan, stop training: overflow in step 61"))
+    run.waiters(run.failed, but=(run.root,))
+    run.topics = ("numerics.nan.overflow", "numerics.nan.gradient", "numerics.loss_diverged")
+
+
+def link_table(run: Run) -> None:
+    """A rank is stuck before the communicators are made; the others list the links that they did not get."""
+    run.begin(train=False)
+    root = run.root
+    root.worker, root.plog = root.worker[:2], root.plog[:1]
+    for rank in run.ranks:
+        if rank is root:
+            continue
+        at = run.started + 600 + run.rng.random() * 3
+        rank.cann(
+            at,
+            "ERROR",
+            "HCCL",
+            f"[hccl_socket_manager.cc:583] [{rank.pid}]   _________________________LINK_ERROR_INFO___________________________",
+        )
+        rank.cann(
+            at,
+            "ERROR",
+            "HCCL",
+            f"[hccl_socket_manager.cc:583] [{rank.pid}]   |  {root.ip}({root.number})   |  16666  |   {rank.ip}({rank.number})   |  3234403008  |  client  | time out |   DISABLE  | LinkInfo",
+        )
+        rank.cann(
+            at,
+            "ERROR",
+            "HCCL",
+            f"[hccl_socket_manager.cc:797] [{rank.pid}][Wait][LinkEstablish]wait socket establish timeout, role[1] rank[{root.number}] timeout[600 s]",
+        )
+        rank.bare(
+            f"EI0006: [PID: {rank.pid}] {_clock(at + rank.skew, 'glog')} Getting socket times out. Reason: Remote Rank did not send the data in time."
+        )
+    run.topics = ("hccl.timeout.peer_died", "hccl.timeout.connect", "hccl.timeout.exec", "process.killed")
+
+
+def subgroups(run: Run) -> None:
+    """Ranks name peers by their numbers in groups of their own; only the world's group tells who is meant."""
+    run.begin()
+    root = run.root
+    root.bare(
+        *traceback(
+            f"RuntimeError: Device(id:{root.device}) memory isn't enough and alloc failed, kernel name: Default/MatMul-op1, alloc size: 6442450944B."
+        )
+    )
+    for rank in run.ranks:
+        if rank is root:
+            continue
+        at = run.failed + run.style.wait + run.rng.random()
+        for text in (
+            "[TaskExecStage][Timeout][HOST]Task from HCCL run failed.",
+            f"[TaskExecStage][Timeout]FFTS+ run failed, para information is notify id:[0x17], stage:[ffffffff], remote rank:[{run.rng.randrange(4)}].",
+            f"[TaskExecStage][Timeout]groupRankContent is rank[{rank.number % 4}] of ranks[4], group[pp-2-6301172352641561019].",
+        ):
+            rank.cann(at, "ERROR", "HCCL", f"[task_exception_handler.cc:612] [{rank.pid}]{text}")
+    run.topics = ("memory.device.exhausted", "memory.device.fragmented")
+
+
+def restarted(run: Run) -> None:
+    """The run failed hours ago, was started again in the same logs, and fails for another reason now."""
+    run.begin()
+    old = run.rng.choice(run.ranks)
+    old.bare(*traceback("OSError: [Errno 28] No space left on device: '/data/ckpt/gpt.ckpt'"))
+    for rank in run.ranks:
+        if rank is not old:
+            run.notify(rank, run.failed + run.style.wait, old.number, plog=False, worker=True)
+        rank.worker += rank.worker[:1]
+    run.warm = run.failed + run.style.wait + 3600
+    for n in range(1, run.steps + 1):
+        for rank in run.ranks:
+            rank.step(run.warm + n * run.style.step, n, 9999)
+    run.failed = run.warm + run.steps * run.style.step + 0.3
+    run.root.bare(*traceback("RuntimeError: Call rt api rtStreamSynchronize failed, ret: 507015. aicore exception"))
+    run.waiters(run.failed, but=(run.root,))
+    run.topics = ("aicore.exception",)
+
+
 KINDS: dict[str, Callable[[Run], None]] = {
     f.__name__: f
     for f in (
         oom, aicore, killed, hung, missing, empty, unknown, data, port_down, disk, two, first_to_die, told_by_scheduler,
-        start_error, mixed_steps, cqe,
+        start_error, mixed_steps, cqe, nan, link_table, subgroups, restarted,
     )
 }  # fmt: skip
 

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from doctor import fixcli
 from doctor.cli import run as cli
 from doctor.i18n import texts
+from doctor.patch.spans import Refused
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG = """# eight devices
@@ -219,3 +221,8 @@ def test_findings_without_a_patch_are_told(tmp_path, capsys):
     path.write_text("run_mode: train\nmodel: {model_config: {type: LlamaConfig}}\nseed: 1\nseed: 2\n")
     code, _, err = fix(capsys, path)
     assert code == 0 and "CFG505" in err and "doctor check" in err
+
+
+def test_a_refusal_that_names_a_key_is_told():
+    refused = Refused("conflict", key="a.b")
+    assert "a.b" in fixcli.why_text("en", refused) and "a.b" in fixcli.why_text("zh", refused)

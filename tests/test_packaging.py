@@ -25,7 +25,7 @@ else:  # hatchling brings it on 3.10
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = {"google-re2": "re2", "pyyaml": "yaml"}
+MODULES = {"google-re2": "re2", "pyyaml": "yaml", "textual-serve": "textual_serve"}
 """Distributions whose module has another name."""
 PLACES = (
     ("doctor/", "doctor/"),

@@ -80,7 +80,7 @@ def _pace(curves: Curves) -> Pace | None:
         x = 1.0 / x
     if len(x) < LEAST:
         return None
-    usual = float(np.median(x))
+    usual = _middle(x)
     warm = _warm(x, usual)
     slowest = float(x[:warm].max()) if warm else 0.0
     rows, x = rows[warm:], x[warm:]
@@ -88,7 +88,7 @@ def _pace(curves: Curves) -> Pace | None:
         return None
     level = _level(x)
     ratio = x / level
-    sigma = max(0.01, 1.4826 * float(np.median(np.abs(ratio - np.median(ratio)))))
+    sigma = max(0.01, 1.4826 * _middle(np.abs(ratio - _middle(ratio))))
     slow = (ratio > STALL) & (ratio - 1 > SIGMAS * sigma)
     unit = curves.units.get("throughput", "") if name == "throughput" else "ms"
     return Pace(rows, x, level, sigma, slow, slowest, name, unit)
@@ -104,12 +104,27 @@ def _warm(x: Array, usual: float) -> int:
     return most
 
 
+MANY = 1 << 14
+"""Values of which a median is taken; of more every so manyth one, which is as good and far cheaper."""
+
+
+def _middle(x: Array) -> float:
+    return float(np.median(x[:: max(1, len(x) // MANY)]))
+
+
+def _medians(x: Array, count: int, size: int) -> Array:
+    """The medians of ``count`` blocks; of many steps some of each block stand for it."""
+    blocks = x[: count * size].reshape(count, size)
+    found: Array = np.median(blocks[:, :: max(1, size // max(16, 4 * MANY // count))], axis=1)
+    return found
+
+
 def _level(x: Array) -> Array:
     """The usual time around each step: the median of its block."""
     count = max(1, len(x) // BLOCK)
     size = len(x) // count
     cut = count * size
-    medians = np.median(x[:cut].reshape(count, size), axis=1)
+    medians = _medians(x, count, size)
     return np.concatenate((np.repeat(medians, size), np.full(len(x) - cut, medians[-1])))
 
 
@@ -166,7 +181,9 @@ def _comb(curves: Curves, p: Pace) -> Comb | None:
         starts = some[np.concatenate(([True], np.diff(at[some]) > 2 * gap))]
         hits, period = _regular(at, starts, gap)
         if len(hits):
-            lost = float(np.maximum(p.x[hits] - p.level[hits], 0).sum() / p.x.sum())
+            # by what one period costs: a thinned log may have kept more of the slow steps than of the others
+            over = float(np.maximum(p.x[hits] - p.level[hits], 0).mean())
+            lost = over / (period / float(np.diff(at).min()) * float(np.median(p.level[hits])) + over)
             return Comb(period, hits, lost) if lost >= LOST else None
     return None
 
@@ -175,42 +192,65 @@ NONE: Rows = np.zeros(0, np.int64)
 
 
 def _regular(at: Array, starts: Rows, gap: float) -> tuple[Rows, float]:
-    """(slow steps at equal distances, the distance); none and 0 without a period."""
+    """(slow steps at equal distances, the distance); none and 0 without a period. Tried are the distances between the
+    first dozen of slow steps, the shortest first."""
     if len(starts) < TEETH:
         return NONE, 0.0
+    slow = at[starts]
+    head = slow[:12].tolist()
+    tried = sorted({(b - a, a) for n, a in enumerate(head) for b in head[n + 1 :] if b - a >= 4 * gap})
+    if not tried:
+        return NONE, 0.0
+    periods, anchors = np.array(tried).T
+    first = anchors - np.floor((anchors - at[0]) / periods) * periods
+    # the first places of all of them at once: hardly any holds so long
+    places = first[:, None] + periods[:, None] * np.arange(FEW)
+    there = (places <= at[-1] + gap / 2) & _kept(at, places, gap)
+    hit = there & (np.abs(slow[_nearest(slow, places)] - places) <= gap)
+    count = there.sum(axis=1)
     density = gap * len(starts) / float(at[-1] - at[0] + gap)
-    head = at[starts[:12]]
-    for distance in sorted({float(b - a) for n, a in enumerate(head) for b in head[n + 1 :]}):
-        if distance < 4 * gap:
-            continue
+    for n in np.flatnonzero((count >= TEETH) & (hit.sum(axis=1) >= SHARE / 2 * count)):
+        period = float(periods[n])
         # to the step, or one step off
-        for reach, anchor in ((r, at[starts[n]]) for r in (0.0, gap) for n in (0, 1)):
-            found = _teeth(at, starts, float(anchor), distance, reach, min(0.95, density * (2 * reach / gap + 1)))
+        for reach in (0.0, gap):
+            found = _teeth(at, starts, float(first[n]), period, reach, min(0.95, density * (2 * reach / gap + 1)))
             if len(found):
-                return found, distance
+                return found, period
     return NONE, 0.0
 
 
-def _teeth(at: Array, starts: Rows, anchor: float, period: float, reach: float, chance: float) -> Rows:
+def _teeth(at: Array, starts: Rows, first: float, period: float, reach: float, chance: float) -> Rows:
     """The slow steps at the places that a period expects, at most ``reach`` off; none if there are too few for it to be
     no accident, where ``chance`` is that of a slow step within reach."""
-    first = anchor - np.floor((anchor - at[0]) / period) * period
     wanted = np.arange(first, at[-1] + reach + 0.5, period)
-    # of a thinned log only places whose step was kept can tell
-    near = np.clip(np.searchsorted(at, wanted), 1, len(at) - 1)
-    kept = np.minimum(np.abs(at[near] - wanted), np.abs(at[near - 1] - wanted)) <= reach
-    wanted = wanted[kept]
+    wanted = wanted[_kept(at, wanted, reach)]
     if len(wanted) < TEETH:
         return NONE
     slow = at[starts]
-    right = np.clip(np.searchsorted(slow, wanted), 0, len(slow) - 1)
-    left = np.maximum(right - 1, 0)
-    pick = np.where(np.abs(slow[right] - wanted) <= np.abs(slow[left] - wanted), right, left)
+    pick = _nearest(slow, wanted)
     hit = np.abs(slow[pick] - wanted) <= reach
     hits = int(hit.sum())
     if hits < TEETH or hits < SHARE * len(wanted) or hits * -np.log(chance) < 20:
         return NONE
     found: Rows = starts[np.unique(pick[hit])]
+    return found
+
+
+FEW = 48
+"""Places of a period that are looked at before all of them."""
+
+
+def _kept(at: Array, places: Array, reach: float) -> Any:
+    """Of which places the step was kept: of a thinned log only they can tell."""
+    near = np.clip(np.searchsorted(at, places), 1, len(at) - 1)
+    return np.minimum(np.abs(at[near] - places), np.abs(at[near - 1] - places)) <= reach
+
+
+def _nearest(slow: Array, places: Array) -> Rows:
+    """Which slow step is nearest to each place."""
+    right = np.clip(np.searchsorted(slow, places), 0, len(slow) - 1)
+    left = np.maximum(right - 1, 0)
+    found: Rows = np.where(np.abs(slow[right] - places) <= np.abs(slow[left] - places), right, left)
     return found
 
 
@@ -297,12 +337,12 @@ def jitter(curves: Curves) -> list[Seen]:
         return []
     over = np.maximum(p.x - p.level, 0)[p.slow]
     lost, often = float(over.sum() / p.x.sum()), float(p.slow.mean())
-    tail = float(np.quantile(p.x / p.level, 0.95))
+    tail = float(np.quantile((p.x / p.level)[:: max(1, len(p.x) // MANY)], 0.95))
     restless = p.sigma >= JITTER and tail >= STALL
     if not restless and not (lost >= 0.1 and often >= 0.03):
         return []
     worst = int(np.argmax(p.x / p.level))
-    usual = float(np.median(p.x))
+    usual = _middle(p.x)
     args = {
         "usual": _shown(p, usual), "high": _shown(p, float(np.quantile(p.x, 0.95))),
         "spread": number(round(100 * p.sigma)), "percent": number(round(100 * lost, 1)),
@@ -337,8 +377,7 @@ def _changed(p: Pace) -> _Change | None:
     # many short blocks of a long run are no more than a few long ones
     while count > 128:
         size, count = size * 2, count // 2
-    blocks = p.x[: size * count].reshape(count, size)
-    medians = np.median(blocks, axis=1)
+    medians = _medians(p.x, count, size)
     # the error of a median of a block
     error = 1.25 * p.sigma * float(np.median(medians)) / np.sqrt(size)
     if float(np.median(medians[-2:])) < DROP * float(np.median(medians[:2])):
@@ -358,7 +397,7 @@ def _changed(p: Pace) -> _Change | None:
             return _Change(start + int(runs[0]) if len(runs) else (cut + 1) * size, early, late, True)
     while count > 16:
         size, count = size * 2, count // 2
-    medians = np.median(p.x[: size * count].reshape(count, size), axis=1)
+    medians = _medians(p.x, count, size)
     low, high = medians[0], medians[-1]
     steps = np.diff(medians)
     rises = steps > 0
@@ -402,7 +441,7 @@ def _recompiled(curves: Curves, p: Pace) -> "Rows | None":
         return far
     if _told(curves, p, far, _SAVING) or _told(curves, p, far, _ENDING):
         return None
-    compiled = p.first > AGAIN * float(np.median(p.x))
+    compiled = p.first > AGAIN * _middle(p.x)
     like = far[p.x[far] > 0.3 * p.first]
     return like if compiled and len(like) >= 3 and len(like) >= 0.5 * len(far) else None
 
@@ -415,7 +454,7 @@ def compiled_again(curves: Curves) -> list[Seen]:
     found = _recompiled(curves, p)
     if found is None:
         return []
-    usual = float(np.median(p.x))
+    usual = _middle(p.x)
     args = {
         "times": str(len(found)), "time": _shown(p, float(np.median(p.x[found]))), "usual": _shown(p, usual),
         "first": _shown(p, p.first) if p.first else "", "steps": numbers(curves.at[p.rows[found[:5]]]),

@@ -19,6 +19,27 @@ from doctor.plan import cel, detect, judge, mindformers
 from doctor.plan.schema import Plan
 from doctor.rulebase import RuleBase, load
 
+
+def settings(plan: Plan, changes: Sequence[tuple[str, Any]]) -> list[Edit]:
+    """Values of a plan as edits of its file; none at all if one of them has no place there, or the file is not at
+    hand."""
+    from doctor.patch.propose import spelled
+
+    try:
+        shot = planning.snapshot(plan.file)
+        text = planning.decode(shot.data, shot.format).removeprefix("\ufeff")
+        places = _Places(plan, plan.file, text, Finding("", Verdict.FAIL))
+        out = []
+        for name, value in changes:
+            spot = places(f"plan.{name}")
+            if spot is None:
+                return []
+            out.append(Edit(spot[0], spot[1], "", spelled(spot[0], value)))
+        return [edit for file in planning.plan(out).files for edit in file.changes]
+    except Refused:
+        return []
+
+
 PAIRS = {"plan.optimizer.beta1": ("betas", 0), "plan.optimizer.beta2": ("betas", 1)}
 """Values that are items of a list: its key and their place."""
 

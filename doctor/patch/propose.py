@@ -83,14 +83,14 @@ def find(paths: Sequence[str], options: Options, providers: Sequence[Provider] |
     if providers is None:
         providers = [getattr(import_module(m), f) for m, f in (name.split(":") for name in PROVIDERS)]
     found = [one for provider in providers for one in provider(paths, options)]
-    found = [one for one in found if one.finding.verdict is Verdict.FAIL and _asked(one.finding, options.only)]
+    found = [one for one in found if one.finding.verdict is Verdict.FAIL and asked(one.finding.id, options.only)]
     return sorted(found, key=lambda one: SEVERITIES.index(one.finding.severity))
 
 
-def _asked(finding: Finding, only: Sequence[str]) -> bool:
-    return not only or any(
-        fnmatch.fnmatchcase(finding.id.lower(), w.lower()) or finding.id.lower().startswith(w.lower()) for w in only
-    )
+def asked(rule_id: str, only: Sequence[str]) -> bool:
+    """Whether a rule is one of those asked for; without any, all are."""
+    name = rule_id.lower()
+    return not only or any(fnmatch.fnmatchcase(name, w.lower()) or name.startswith(w.lower()) for w in only)
 
 
 def proposals(
@@ -274,7 +274,7 @@ def with_fixes(report: Report, found: Sequence[Found], options: Options, base: R
         fixes = []
         for fix in diagnosis.fixes:
             own = [one for one in every if one.fix.id == fix.id and one.finding.id == diagnosis.rule]
-            edits = tuple(edit for one in own for edit in _shown(one, options))
+            edits = tuple(edit for one in own for edit in _shown(one, options)) or fix.edits
             worst = next((one.fix.applicability for one in own if one.fix.applicability != "safe"), "safe")
             choices = own[-1].fix.choices if own else fix.choices
             applicability = worst if own else fix.applicability

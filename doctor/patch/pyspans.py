@@ -32,6 +32,18 @@ def parse(text: str) -> ast.Module:
         raise Refused("python_syntax", line=1, why="") from None
 
 
+def compiles(text: str) -> bool:
+    """Whether the compiler takes a text too; it refuses what the parser does not (a keyword given twice). Nothing is
+    run."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text.removeprefix("\ufeff"), "<patch>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
 class Places:
     """Character positions of the parser's lines and byte columns."""
 

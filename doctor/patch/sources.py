@@ -9,7 +9,7 @@ from doctor import source
 from doctor.model import Edit, Finding, Verdict
 from doctor.patch import configs, pyspans, rewrites
 from doctor.patch import plan as planning
-from doctor.patch.propose import Choice, Found, Options
+from doctor.patch.propose import Choice, Found, Options, asked
 from doctor.patch.spans import Refused
 from doctor.rulebase import RuleBase, load
 from doctor.source.api import Known
@@ -21,6 +21,9 @@ MOST = 200
 def find(paths: Sequence[str], options: Options) -> Iterable[Found]:
     """Failed code rules over every Python file, with the edits that their rewrites make."""
     base = load(options.rules)
+    wanted = {rule.id for rule in base if rule.kind == "code" and asked(rule.id, options.only)}
+    if not any(fix.get("rewrite") for rule_id in wanted for fix in base.whole(rule_id)["fix"]):
+        return
     target = source.Target(options.mindspore, options.mindformers, bool(options.mindspore))
     read: list[tuple[str, source.Module | source.Problem]] = []
     texts: dict[str, str] = {}
@@ -43,7 +46,7 @@ def find(paths: Sequence[str], options: Options) -> Iterable[Found]:
     count: Counter[str] = Counter()
     for finding in source.judge(read, target, base):
         path = finding.args.get("file", "")
-        if finding.verdict is not Verdict.FAIL or path not in modules:
+        if finding.verdict is not Verdict.FAIL or path not in modules or finding.id not in wanted:
             continue
         fixes = [fix for fix in base.whole(finding.id)["fix"] if fix.get("rewrite")]
         count[path] += 1

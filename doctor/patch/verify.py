@@ -302,6 +302,8 @@ def python_spans(before: str, after: str, replaced: Sequence[tuple[int, int, int
     """Raises Refused unless two Python texts differ only in what lies inside the replaced stretches: (start and end in
     the first, length in the second). Calls put around a value by two of them count as such."""
     old_tree, new_tree = pyspans.parse(before), pyspans.parse(after)
+    if pyspans.compiles(before) and not pyspans.compiles(after):
+        raise Refused("not_as_wanted", keys="compile()")
     shift = 0
     now = []
     for start, end, length in sorted(replaced):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import re
 
 from doctor.plan.schema import Plan, Trouble
 from doctor.plan.yamltree import Node, decode, read_bytes, read_tree
@@ -20,6 +20,8 @@ def read(path: str, text: str | None = None) -> Plan | None:
     read gives a plan with ``file.problem``.
     """
     plan = _read(path, text)
+    if plan is not None and plan.slips:
+        plan.meant = _meant(plan, path, text)
     if plan is not None and not plan.get("file.problem"):
         from doctor.plan import known, memory
 
@@ -30,19 +32,38 @@ def read(path: str, text: str | None = None) -> Plan | None:
 
             found = weights.beside(plan)
             if found is not None:
-                weights.into(plan, weights.read(found), weights.family_of(plan), memory.shape_of(plan))
+                weigh(plan, found)
     return plan
 
 
-def only(texts: Iterable[tuple[str, str]]) -> Plan | None:
-    """The training plan among some (name, text), None if there is none or more than one: nobody knows which one ran."""
-    found = []
-    for name, text in texts:
-        known = name.lower().endswith((*YAML, ".json"))
-        plan = read(name if known else f"{name}.yaml", text)
-        if plan is not None and not plan.get("file.problem") and len(plan.values) > 3:
-            found.append(plan)
-    return found[0] if len(found) == 1 else None
+def weigh(plan: Plan, path: str) -> None:
+    """Compare a weight file with a plan: what it says goes into the plan, for rules, and the table of both."""
+    from doctor.plan import memory, weights
+
+    if not plan.get("file.problem"):
+        weights.into(plan, weights.read(path), weights.family_of(plan), memory.shape_of(plan))
+
+
+def _meant(plan: Plan, path: str, text: str | None) -> Plan | None:
+    """The plan of a file with its misspelt words spelt right: what is wrong with it too has another cause."""
+    if text is None:
+        data = read_bytes(path)
+        content = data if isinstance(data, Trouble) else decode(data, path)
+        if isinstance(content, Trouble):
+            return None
+        text = content
+    lines = text.split("\n")
+    for line, word, right in plan.slips[:20]:
+        if 0 < line <= len(lines):
+            lines[line - 1] = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", right, lines[line - 1], count=1)
+    made = _read(path, "\n".join(lines))
+    if made is None or made.get("file.problem"):
+        return None
+    from doctor.plan import known, memory
+
+    known.into(made)
+    memory.into(made)
+    return made
 
 
 def _read(path: str, text: str | None) -> Plan | None:

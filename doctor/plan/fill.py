@@ -30,12 +30,18 @@ class Notes:
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
         self._found: dict[str, list[tuple[str, int]]] = {}
+        self.slips: list[tuple[int, str, str]] = []
+        """(line, word, what it most likely is) of misspelt keys, switches and class names"""
 
     def add(self, name: str, key: str, line: int) -> None:
         """Note ``key`` at ``line`` under a plan name such as ``file.text_numbers``; bounded."""
         found = self._found.setdefault(name, [])
         if len(found) < 50 and (key, line) not in found:
             found.append((key, line))
+
+    def lines_of(self, *names: str) -> set[int]:
+        """The lines of what was noted under some names."""
+        return {line for name in names for _, line in self._found.get(name, ())}
 
     def text(self, line: int) -> str:
         """The text of a line, bounded."""

@@ -6,13 +6,14 @@ exist and cannot be known is unknown.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from doctor import ranking
 from doctor.i18n import LANGUAGES, texts
-from doctor.model import Evidence, Fact, Finding, Text, Unknown, Verdict
+from doctor.model import SEVERITIES, Evidence, Fact, Finding, Text, Unknown, Verdict
 from doctor.plan import cel
 from doctor.plan.schema import FIELDS, Plan, Value
 from doctor.rulebase import Rule, RuleBase
@@ -31,7 +32,75 @@ def judge(plan: Plan, base: RuleBase, facts: Mapping[str, Any] | None = None) ->
     for rule_id, compiled in base.when.items():
         # the whole rule, with its texts, only for what did not pass
         found.append(_judge(base[rule_id], compiled, plan, facts, partial(base.whole, rule_id)))
-    return found
+    failed = [f for f in found if f.verdict is Verdict.FAIL]
+    if plan.meant is not None and len(failed) > 1:
+        found = _of_slips(found, base, plan.meant, facts)
+    shared = Counter((e.source, e.line) for f in failed if f.severity != "advice" for e in set(f.evidence) if e.line)
+    return [_suspect_first(f, base, plan, shared) if f.verdict is Verdict.FAIL else f for f in found]
+
+
+SLIPS = ("plan.file.unknown_keys", "plan.file.unread_keys", "plan.file.near_types", "plan.file.wrong_types")
+
+
+def _of_slips(found: list[Finding], base: RuleBase, meant: Plan, facts: Mapping[str, Any]) -> list[Finding]:
+    """What does not fail once the misspelt words are spelt right is their consequence, and they weigh as much as it."""
+    heads = [f for f in found if f.verdict is Verdict.FAIL and _asks(base, f.id, SLIPS)]
+    if not heads:
+        return found
+    left = {f.id for f in judge(meant, base, facts) if f.verdict is Verdict.FAIL}
+    gone = [f for f in found if f.verdict is Verdict.FAIL and f.id not in left and not _asks(base, f.id, SLIPS)]
+    if not gone:
+        return found
+    worst = min((f.severity for f in (*gone, heads[0])), key=SEVERITIES.index)
+    own = {id(f): f._replace(because=heads[0].id) for f in gone} | {id(heads[0]): heads[0]._replace(severity=worst)}
+    return [own.get(id(f), f) for f in found]
+
+
+def _asks(base: RuleBase, rule_id: str, names: Sequence[str]) -> bool:
+    return any(name in names for name in cel.names(base.when[rule_id]["if"]))
+
+
+def _suspect_first(found: Finding, base: RuleBase, plan: Plan, shared: Mapping[tuple[str, int], int]) -> Finding:
+    """A finding over several values begins with the one that is most likely wrong: which most of the failed conditions
+    share (one wrong value breaks several, the others of each are innocent), else the least round whole number."""
+    if found.severity == "advice" or len(found.evidence) < 2:
+        return found
+    compiled = base.when[found.id]
+    names = [*compiled["at"], *(n[5:] for n in cel.names(compiled["if"]) if n.startswith("plan."))]
+    values = [plan.values[n] for n in dict.fromkeys(names) if n in plan.values]
+    owners = [next((v for v in values if e in v.evidence()), None) for e in found.evidence]
+    scores = [(shared.get((e.source, e.line), 0), _odd(v)) for e, v in zip(found.evidence, owners, strict=True)]
+    best = scores.index(max(scores))
+    owner = owners[best]
+    if not best or owner is None:
+        return found
+    first = found.evidence[best]
+    args = found.args | {"key": owner.key, "file": owner.file, "line": str(first.line)}
+    evidence = (first, *found.evidence[:best], *found.evidence[best + 1 :])
+    return found._replace(evidence=evidence, args=args, title=ranking.fill_both(base.whole(found.id)["title"], args))
+
+
+ROUND = 15
+
+
+def _odd(value: Value | None) -> int:
+    """How far a size is from round: its largest odd divisor above that of usual sizes (12, 40, 5120).
+
+    What is no size at all is farthest.
+    """
+    number = value.value if value is not None else None
+    if type(number) is not int:
+        return 0
+    odd = number // (number & -number) if number > 0 else 1 << 62
+    return odd if odd > ROUND else 0
+
+
+def _guilty(tree: cel.Ast, lookup: Callable[[str], Any]) -> set[str]:
+    """The names without which a condition would not hold: of alternatives those of the ones that hold."""
+    if tree[0] != "op" or tree[1] not in ("&&", "||"):
+        return set(cel.names(tree))
+    sides = [side for side in tree[2:4] if tree[1] == "&&" or cel.evaluate(side, lookup) is True]
+    return set().union(*(_guilty(side, lookup) for side in sides))
 
 
 def facts_of(facts: Mapping[str, Fact | Unknown]) -> dict[str, Any]:
@@ -133,6 +202,8 @@ def _judge(
             if not isinstance(value, cel.Absent):
                 args[name] = value
         ordered = ["plan." + n for n in compiled["at"]] + [n for n in read if n[5:] not in compiled["at"]]
+        guilty = _guilty(compiled["if"], lookup)
+        ordered.sort(key=lambda name: name not in guilty)
         evidence, first = _evidence(plan, ordered)
         for name in compiled["at"]:
             if name in plan.values:

@@ -93,6 +93,9 @@ PLACES = {
     "lr_schedule.type": "schedule.type", "lr_schedule.learning_rate": "schedule.lr",
     "lr_schedule.lr_end": "schedule.lr_end", "lr_schedule.warmup_steps": "schedule.warmup_steps",
     "lr_schedule.warmup_ratio": "schedule.warmup_ratio", "lr_schedule.total_steps": "schedule.total_steps",
+    **{f"grouped_lr_schedule.default.{key}": f"schedule.{name}" for key, name in (
+        ("type", "type"), ("learning_rate", "lr"), ("lr_end", "lr_end"), ("warmup_steps", "warmup_steps"),
+        ("warmup_ratio", "warmup_ratio"), ("total_steps", "total_steps"))},
     "recompute_config.parallel_optimizer_comm_recompute": "recompute.optimizer_comm",
     "train_dataset.data_loader.type": "data.type", "train_dataset.num_parallel_workers": "data.workers",
     "train_dataset.drop_remainder": "data.drop_remainder", "train_dataset.input_columns": "data.columns",
@@ -273,6 +276,7 @@ def read_node(plan: Plan, tree: Node, text: str) -> Plan:
     plan.put("file.nesting", Value(nesting(tree), "derived", whose="counted"))
     reader.all()
     notes.into(plan)
+    plan.slips = notes.slips
     fill.derive(plan)
     return plan
 
@@ -424,6 +428,7 @@ class _Reader:
             near = _near_type(node.data, table[kind])
             if near:
                 self.notes.add("file.near_types", f"{node.data} ({near})", node.line)
+                self.notes.slips.append((node.line, node.data, near))
             elif kind != "callback":
                 self.notes.add("file.foreign_types", node.data, node.line)
 
@@ -489,6 +494,12 @@ class _Reader:
         found = self.find("runner_wrapper", "use_clip_grad")
         if found and found[0].data is True and "optimizer.clip_norm" not in plan.values:
             plan.default("optimizer.clip_norm", 1.0, "MindFormers MFTrainOneStepCell")
+        wrapper = self.find("runner_wrapper", "type")
+        if found and found[0].data is False:
+            fill.put(plan, found[2], "optimizer.clip_norm", 0.0, found[3], "use_clip_grad", found[1])
+        elif found is None and wrapper and wrapper[0].data == "MFTrainOneStepCell":
+            # wrapper.py of mindformers 2.0.0: use_clip_grad=False; the pipeline's wrapper clips by itself
+            plan.default("optimizer.clip_norm", 0.0, "MindFormers MFTrainOneStepCell")
 
     def loss_scale(self) -> None:
         plan = self.plan
@@ -722,9 +733,12 @@ class _Reader:
             if name in ("callbacks", "eval_dataset") or (pynative and name == "model"):
                 continue
             self.section_keys(name, node, set(known), name in closed)
+        if (node := tree.at("grouped_lr_schedule", "default")) is not None and node.kind == "map":
+            self.section_keys("lr_schedule", node, set(sections.get("lr_schedule", ())), False)
         if pynative and (node := tree.data.get("model")) is not None and node.kind == "map":
             self.section_keys("model", node, set(table["sections"]["model"]) | {"type", "arch"}, False)
         self.inner_models(tree.at(*section.split(".")), set(table["sections"]["model"]))
+        _everywhere(tree, notes, table)
         homes = {"parallel_config", "recompute_config", "runner_config", "runner_wrapper", "optimizer", "lr_schedule",
                  "moe_config",
                  "train_dataset", "callbacks", "context", "parallel"}  # fmt: skip
@@ -745,20 +759,33 @@ class _Reader:
         if outer is None or outer.kind != "map":
             return
         pending = [(str(key), node) for key, node in outer.data.items() if node.kind == "map"]
+        if self.plan.get("model.type") in OTHER_MEANING:
+            pending.append(("model", outer))
         for name, node in pending[:40]:
             if not ({"type", "hidden_size", "model_config"} & set(node.data)):
                 continue
             pending += [(f"{name}.{key}", child) for key, child in node.data.items() if child.kind == "map"]
+            self.inner_heads(name, node)
             for key, child in node.data.items():
                 word, line = str(key), node.line_of(key)
                 near = _near(word, known - set(map(str, node.data)), 1) if word not in known else None
                 if near:
                     self.notes.add("file.unread_keys", f"{name}.{word} ({near})", line)
+                    self.notes.slips.append((line, word, near))
                 plan_name = MODEL.get(word, "")
                 if type(child.data) in (int, float) and (
                     (plan_name in SIZES and child.data < 1) or (plan_name in DROPOUTS and not 0 <= child.data < 1)
                 ):
                     self.notes.add("file.bad_values", f"{name}.{word} {fill.shown(child.data)}", line)
+
+    def inner_heads(self, name: str, node: Node) -> None:
+        """Heads of an inner model that do not share its width evenly, where it has no width of its own for them."""
+        sizes = {MODEL.get(str(key), ""): (str(key), child.data) for key, child in node.data.items()}
+        (_, width), (key, heads) = (sizes.get(n, ("", 0)) for n in ("model.hidden_size", "model.num_heads"))
+        whole = type(width) is int and type(heads) is int and width > 0 and heads > 0
+        if whole and width % heads and "model.head_dim" not in sizes:
+            line = next(node.line_of(k) for k in node.data if str(k) == key)
+            self.notes.add("file.bad_values", f"{name}.{key} {heads}", line)
 
     def pynative_layout(self) -> bool:
         """Whether the file has the sections of the pynative trainer."""
@@ -776,9 +803,13 @@ class _Reader:
             meant = MEANT.get(word)
             if meant is not None and name in ("", "model", "runner_config", "trainer") and not closed:
                 self.notes.add("file.unread_keys", f"{name + '.' if name else ''}{word} ({meant})", node.line_of(key))
+                self.notes.slips.append((node.line_of(key), word, meant))
                 continue
             line = node.line_of(key)
             path = f"{name}.{word}" if name else word
+            near = _near(word, known - {str(k) for k in node.data}, 1 if name == "model" and foreign else 2)
+            if near:
+                self.notes.slips.append((line, word, near))
             if closed:
                 self.notes.add("file.unknown_keys", path, line)
                 continue
@@ -787,11 +818,50 @@ class _Reader:
                 if home and not self.pynative_layout():
                     self.notes.add("file.misplaced_keys", f"{word} ({home})", line)
                     continue
-            near = _near(word, known - {str(k) for k in node.data}, 1 if name == "model" and foreign else 2)
             if near:
                 self.notes.add("file.unread_keys", f"{path} ({near})", line)
 
 
+def _everywhere(tree: Node, notes: fill.Notes, table: dict[str, Any]) -> None:
+    """What is wrong wherever it stands: a switch with two letters exchanged, one missing or one twice; a long key one
+    letter away from a known one; a sequence without a length."""
+    known = {key for part in ("sections", "pynative") for keys_ in table[part].values() for key in keys_}
+    long = {key for key in known if len(key) >= 8}
+    told = {line for line, *_ in notes.slips} | notes.lines_of("file.unknown_keys", "file.unread_keys")
+    pending = [("", tree)]
+    seen = 0
+    while pending and seen < 50_000:
+        name, node = pending.pop()
+        seen += 1
+        if node.kind == "list":
+            pending += [(name, item) for item in node.data]
+        elif node.kind == "map":
+            for raw, child in node.data.items():
+                key, line = str(raw), node.line_of(raw)
+                path = f"{name}.{key}" if name else key
+                if child.kind != "scalar":
+                    pending.append((path, child))
+                elif isinstance(child.data, str) and child.data.lower() in SWITCH_SLIPS:
+                    notes.add("file.wrong_types", key, line)
+                    right = get_close_matches(child.data.lower(), ("true", "false"), 1, 0.6)
+                    notes.slips += [(line, child.data, word.capitalize()) for word in right]
+                elif key == "seq_length" and type(child.data) is int and child.data < 1 and "." in path:
+                    notes.add("file.bad_values", f"{path} {fill.shown(child.data)}", line)
+                if len(key) >= 8 and key not in known and line not in told:
+                    near = _near(key, long - {str(k) for k in node.data}, 1)
+                    if near:
+                        notes.add("file.unread_keys", f"{path} ({near})", line)
+                        notes.slips.append((line, key, near))
+
+
+def _slips_of(word: str) -> set[str]:
+    places = range(1, len(word))
+    swapped = {word[: n - 1] + word[n] + word[n - 1] + word[n + 1 :] for n in places}
+    lost = {word[:n] + word[n + 1 :] for n in places}
+    return (swapped | lost | {word[:n] + word[n - 1 :] for n in places}) - {word, "tue", "tre"}
+
+
+SWITCH_SLIPS = _slips_of("true") | _slips_of("false")
 ALLOWED_BELOW = {("monitor_config", "optimizer")}
 
 

@@ -288,6 +288,12 @@ class Plan:
         self.blocked: dict[str, str] = {}
         self.troubles: list[Trouble] = []
         self.files: list[str] = [file]
+        self.weights: Any = None
+        """the weight file that belongs to the plan, compared with it (``doctor.plan.weights.Comparison``)"""
+        self.slips: list[tuple[int, str, str]] = []
+        """(line, word, what it most likely is) of misspelt keys, switches and class names of the file"""
+        self.meant: Plan | None = None
+        """the plan with these words spelt right"""
         self.put("file.kind", Value(kind, "derived", whose="what stands in the file"))
 
     def put(self, name: str, value: Value) -> None:

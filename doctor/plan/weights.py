@@ -392,6 +392,11 @@ class Comparison(NamedTuple):
     extra: tuple[str, ...]
     states: int
     """optimizer states among the entries"""
+    file: str = ""
+    tied: bool = False
+    """the model has no output layer of its own"""
+    head: bool = False
+    """the file holds one"""
 
     def of(self, verdict: str) -> list[Match]:
         """Rows of one verdict."""
@@ -444,7 +449,8 @@ def compare(header: Header, shape: Shape, family: str) -> Comparison | None:
         rows.append(Match(name, target, found.shape if found else (), want, verdict))
     split = {part for row in wanted if "|" in row.mindformers for part in _alternatives(row.mindformers)}
     extra = tuple(name for name in have if name not in used and name not in split)
-    return Comparison(layout, tuple(rows), extra, states)
+    head = any(name.endswith(("lm_head.weight", "head.weight")) for name in have)
+    return Comparison(layout, tuple(rows), extra, states, header.file, shape.tied, head)
 
 
 def _alternatives(name: str) -> list[str]:
@@ -482,6 +488,6 @@ def into(plan: Plan, header: Header | Trouble, family: str, shape: Shape | None)
         names([f"{r.name} {list(r.have)} ≠ {list(r.want)}" for r in found.of("shape") + found.of("transposed")]),
     )
     plan.put("weights.turned", names([row.name for row in found.of("turn")]))
-    head = any(t.name.endswith(("lm_head.weight", "head.weight")) for t in header.tensors)
-    plan.put("weights.has_head", Value(head, "derived", whose="names in the file"))
+    plan.put("weights.has_head", Value(found.head, "derived", whose="names in the file"))
+    plan.weights = found
     return found

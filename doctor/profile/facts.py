@@ -5,13 +5,14 @@ A share is a percentage. Every value knows the file, the line and the row that t
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from doctor.model import Evidence
 from doctor.plan.schema import Field, Plan
-from doctor.profile.tables import CLASSES, Table
+from doctor.profile.tables import CLASSES, Table, number
 
 _TABLE = """
 profile.rank           int     -    rank, where a name or a column tells it
@@ -33,6 +34,7 @@ profile.attention      double  %    of the operators: fused attention
 profile.vector         double  %    of the operators: others on the AI Core
 profile.copy           double  %    of the operators: casts, transposes, changes of format
 profile.aicpu          double  %    of the operators: on the AI CPU
+profile.aicpu_ms       double  ms   all operators on the AI CPU
 profile.memcpy         double  %    of the operators: copies between host and device or on the device
 profile.aicpu_top      string  -    what takes most of the time on the AI CPU
 profile.copy_top       string  -    what takes most of the copies
@@ -47,8 +49,9 @@ profile.wait_ratio     double  %    of waiting and sending: waiting
 profile.rdma_gbs       double  GB/s between hosts
 profile.hccs_gbs       double  GB/s between devices of a host
 profile.large_packets  double  %    of the packets between hosts: large ones
-profile.data_warning   string  -    what the profiler says of the data pipeline
-profile.data_op        string  -    the operator of the data pipeline that it names
+profile.data_op        string  -    the operator of the data pipeline that the profiler names as its bottleneck
+profile.data_warning   string  -    what it says of that operator
+profile.queue_empty    double  %    of the time: the queue that feeds the device is empty
 profile.batch_ms       double  ms   data pipeline: from batch to batch
 profile.pipeline_ms    double  ms   data pipeline: making a batch
 profile.push_ms        double  ms   data pipeline: giving it to the device
@@ -175,7 +178,7 @@ class _Filler:
 
     def put(self, name: str, value: Any, evidence: Evidence) -> None:
         """Keep a value, rounded to what a reader can use; a percentage to a tenth."""
-        if value is None:
+        if value is None or (isinstance(value, float) and not math.isfinite(value)):
             return
         if isinstance(value, float):
             value = round(value, 1 if FIELDS["profile." + name].unit in ("%", "GB/s") else 3)
@@ -193,6 +196,8 @@ def _profile(name: str, rank: int | None, tables: Sequence[Table]) -> Profile:
             _pipeline(out, table)
         elif table.kind == "communication":
             _communication(out, table)
+        elif table.kind == "aicpu":
+            _aicpu(out, table)
     _operators(out, tables)
     return Profile(name, rank, out.values, out.where, tuple(tables), out.top)
 
@@ -279,6 +284,8 @@ def _operators(out: _Filler, tables: Sequence[Table]) -> None:
         worst = max(((*t.data["worst"][name], t.source) for t in chosen if name in t.data["worst"]), default=None)
         here = Evidence(worst[3], worst[1], worst[2]) if worst else Evidence(source, 0, "")
         out.put(name, _share(classes[name], total), here)
+        if name == "aicpu" and classes[name] > 0:
+            out.put("aicpu_ms", classes[name], here)
         own = sorted(((time, n, count) for n, (count, time, part) in types.items() if part == name), reverse=True)[:3]
         if own and name in ("aicpu", "copy", "vector"):
             out.put(f"{name}_top", _list(own, total), here)
@@ -296,6 +303,18 @@ def _operators(out: _Filler, tables: Sequence[Table]) -> None:
         steps = max(t.data["steps"] if isinstance(t.data["steps"], int) else 0 for t in chosen)
         if steps:
             out.put("steps", steps, Evidence(source, 0, ""))
+
+
+def _aicpu(out: _Filler, table: Table) -> None:
+    """What the AI CPU ran, of its own table; that of all operators says more, where there is one."""
+    nodes = table.data["nodes"]
+    total = sum(time for _, time in nodes.values())
+    if total > 0:
+        _, line, text = table.data["worst"]
+        here = Evidence(table.source, line, text)
+        out.put("aicpu_ms", total, here)
+        top = sorted(((time, name, count) for name, (count, time) in nodes.items()), reverse=True)[:3]
+        out.put("aicpu_top", _list(top, total), here)
 
 
 def _tasks(out: _Filler, tables: Sequence[Table]) -> None:
@@ -347,11 +366,30 @@ def _pipeline(out: _Filler, table: Table) -> None:
             time = -1.0
         if time >= 0:
             out.put(name, time, here)
-    for key, name in (("bottleneck_warning", "data_warning"), ("bottleneck_op", "data_op")):
+    for key, name in (("bottleneck_warning", "data_op"), ("bottleneck_suggestion", "data_warning")):
         cells, here = value(key)
         text = " ".join(cell for cell in cells if cell).strip()
         if text:
             out.put(name, text[:200], here)
+
+    empty, here = value("queue_empty_freq_pct")
+    feeder = _feeder(*(value(key)[0] for key in ("op_names", "parent_id", "queue_average_size")))
+    if feeder is not None and feeder < len(empty):
+        out.put("queue_empty", number(empty[feeder]), here)
+
+
+def _feeder(names: Sequence[str], parents: Sequence[str], sizes: Sequence[str]) -> int | None:
+    """The operator whose queue the device takes its data from: the first below ``DeviceQueue`` that has a queue."""
+    here = next((n for n, name in enumerate(names) if name == "DeviceQueue"), None)
+    for _ in range(len(names)):
+        below = next((n for n, parent in enumerate(parents) if number(parent) == here), None)
+        if here is None or below is None:
+            return None
+        size = number(sizes[below]) if below < len(sizes) else None
+        if size is not None and size >= 0:
+            return below
+        here = below
+    return None
 
 
 def _communication(out: _Filler, table: Table) -> None:

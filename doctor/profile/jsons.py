@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -98,9 +99,10 @@ def _string(text: str) -> str:
 
 def _word(word: str) -> float | str | None:
     try:
-        return float(word)
+        value = float(word)
     except ValueError:
         return None if word == "null" else word
+    return value if math.isfinite(value) else None
 
 
 def read(source: str, chunks: Iterable[bytes], kind: str, stop: Callable[[], bool] = lambda: False) -> Table:

@@ -5,7 +5,7 @@ so they are looked up by their meaning; the unit is the one in the header. Memor
 
 Names and units: MindSpore 2.10 ``mindspore/profiler`` (``OpSummaryHeaders``, ``StepTraceTimeHeaders``, the minddata
 viewers), torch_npu ``_csv_headers.py``, and the reference of msprof for CANN 6.0 to 9.0 (op_summary, op_statistic,
-step_trace, aicpu, task_time).
+step_trace, aicpu, task_time); for MindSpore up to 2.2 ``mindspore/profiler/parser/integrator.py`` and MindInsight.
 """
 
 from __future__ import annotations
@@ -67,20 +67,20 @@ _COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
     "operators": {
         "name": ("op name", "name", "kernel name"), "type": ("op type", "type"),
         "core": ("task type", "accelerator core", "kernel type"), "step": ("step id",), "device": ("device id",),
-        "duration": ("task duration", "duration", "task time"), "wait": ("task wait time", "wait time"),
+        "duration": ("task duration", "duration", "task time"),
         "state": ("op state",), "mac": ("aic mac ratio", "mac ratio"), "cube": ("cube utilization",),
     },
     "statistic": {
-        "type": ("op type",), "core": ("core type",), "count": ("count",), "total": ("total time",),
-        "most": ("max time",), "device": ("device id",),
+        "type": ("op type", "kernel type"), "core": ("core type",), "count": ("count", "execution frequency"),
+        "total": ("total time", "execution time"), "device": ("device id",),
     },
     "data_ops": {
         "op": ("op id",), "type": ("op type",), "usage": ("output queue usage rate",), "workers": ("num workers",),
         "size": ("output queue size",), "parent": ("parent id",),
     },
     "aicpu": {
-        "node": ("node", "op name", "name"), "total": ("total time",), "compute": ("compute time",),
-        "memcpy": ("memcpy time",), "dispatch": ("dispatch time",),
+        "node": ("node", "op name", "name", "op type", "kernel type"), "total": ("total time",),
+        "compute": ("compute time", "execution time"),
     },
 }  # fmt: skip
 _NEEDED = {
@@ -184,8 +184,10 @@ def header(line: str) -> Header | None:
             continue
         found = {key: n for key, n in at.items() if n >= 0}
         places = set(found.values())
+        # MindSpore up to 2.2 wrote ms without saying so; all others mean microseconds
+        usual = "ms" if "execution frequency" in order or "serial number" in order else "us"
         return Header(
-            kind, found, {key: FACTOR.get(plain[n][1] or "us", 1e-3) for key, n in found.items()}, delimiter,
+            kind, found, {key: FACTOR.get(plain[n][1] or usual, 1e-3) for key, n in found.items()}, delimiter,
             tuple(names[n] for n in sorted(places)), tuple(n for k, n in enumerate(names) if k not in places and n),
             tuple(bases[0] for key, bases in wanted.items() if at[key] < 0),
         )  # fmt: skip
@@ -271,7 +273,7 @@ class _Operators:
             if len(self.devices) >= 64:
                 key = "…"
             found = self.devices.setdefault(key, {
-                "classes": dict.fromkeys(CLASSES, 0.0), "types": {}, "total": 0.0, "wait": 0.0, "count": 0,
+                "classes": dict.fromkeys(CLASSES, 0.0), "types": {}, "total": 0.0, "count": 0,
                 "mac": [0.0, 0.0], "cube": [0.0, 0.0], "dynamic": [0.0, 0.0], "steps": {}, "worst": {},
             })  # fmt: skip
         return found
@@ -285,11 +287,8 @@ class _Operators:
         name = cells[place["name"]].strip() if "name" in place else ""
         kind = cells[place["type"]].strip() if "type" in place else ""
         core = cells[place["core"]].strip()
-        self.add(self.of(cells), at, line, kind, core, name, time, 1)
         sums = self.of(cells)
-        if "wait" in place:
-            wait = number(cells[place["wait"]], decimal)
-            sums["wait"] += max(0.0, wait) * self.factor["wait"] if wait is not None else 0.0
+        self.add(sums, at, line, kind, core, name, time, 1)
         for key, scale in (("mac", 1.0), ("cube", 0.01)):
             if key in place:
                 ratio = number(cells[place[key]], decimal)
@@ -338,7 +337,13 @@ class _Operators:
 
 
 class _Statistic(_Operators):
-    """The same of a table that has summed the operators up by type."""
+    """The same of a table that has summed the operators up by type. Without a column for the core it is that of the AI
+    Core of MindSpore up to 2.2, or that of communication alone."""
+
+    def __init__(self, head: Header) -> None:
+        super().__init__(head)
+        older = any(column(name)[0] == "execution frequency" for name in head.used)
+        self.core = "AI_CORE" if older else "COMMUNICATION"
 
     def take(self, at: int, cells: list[str], line: str, decimal: str) -> bool:
         place = self.at
@@ -346,8 +351,7 @@ class _Statistic(_Operators):
         if total is None or count is None or total < 0 or count < 0:
             return False
         kind = cells[place["type"]].strip()
-        # the table of communication alone has no column for the core
-        core = cells[place["core"]].strip() if "core" in place else "COMMUNICATION"
+        core = cells[place["core"]].strip() if "core" in place else self.core
         self.add(self.of(cells), at, line, kind, core, kind, total * self.factor["total"], count)
         return True
 

@@ -42,6 +42,7 @@ def layout(
                 out += [[], [("bold", tr(lang, heading))]]
                 out += [row for d in rest for row in _short(d, lang, columns, ascii_only)]
     out += memory(report, lang, every)
+    out += weights(report, lang, every)
     out += chain(report, lang, columns, ascii_only, every=every)
     out += topology(report, lang, columns, ascii_only, every=every)
     out += _every(report, lang, columns, ascii_only) if every else _folded(report, lang, columns)
@@ -133,6 +134,18 @@ def memory(report: Report, lang: str, every: bool) -> list[Line]:
     out: list[Line] = []
     for table in tables if every else tables[:TABLES]:
         out += [[], [("bold", safe(str(table["file"])))], *([("", f"  {safe(row)}")] for row in table[lang])]
+    if len(tables) > TABLES and not every:
+        out.append([("dim", "  " + tr(lang, "more", n=len(tables) - TABLES))])
+    return out
+
+
+def weights(report: Report, lang: str, every: bool) -> list[Line]:
+    """Weight files against the models they belong to: what does not fit, or every parameter."""
+    tables = _value(report, "plan.weights") or []
+    out: list[Line] = []
+    for table in tables if every else tables[:TABLES]:
+        rows = table["all"][lang] if every else table[lang]
+        out += [[], [("bold", safe(str(rows[0])))], *([("", f"  {safe(row)}")] for row in rows[1:])]
     if len(tables) > TABLES and not every:
         out.append([("dim", "  " + tr(lang, "more", n=len(tables) - TABLES))])
     return out

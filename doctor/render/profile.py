@@ -11,13 +11,18 @@ from doctor.render.safe import safe, width
 
 Rows = list[tuple[str, str]]
 
+_ASCII = str.maketrans({"×": "x", "·": "|", "–": "-"})
 RANKS = 8
 """Ranks shown unless all are asked for."""
 STEP = ("computing", "exposed", "free", "bubble", "preparing", "overlapped")
+SPANS = {
+    "profile.comm": ("wait_ratio", "rdma_gbs", "hccs_gbs", "large_packets"),
+    "profile.data": ("data_gap", "queue_empty", "batch_ms", "pipeline_ms", "push_ms"),
+}
 CLASSES = ("matmul", "attention", "vector", "copy", "aicpu")
 
 
-def rows(report: Report, lang: str, *, every: bool = False, columns: int = 100) -> Rows:
+def rows(report: Report, lang: str, *, every: bool = False, columns: int = 100, ascii_only: bool = False) -> Rows:
     """(style, text) of each line; nothing of a report without a profile."""
     fact = report.facts.get("profile")
     shown: Mapping[str, Any] = fact["value"] if isinstance(fact, dict) else {}
@@ -27,15 +32,20 @@ def rows(report: Report, lang: str, *, every: bool = False, columns: int = 100) 
     out: Rows = [("", ""), ("bold", tr(lang, "profile.title"))]
     out += _steps(profiles, lang, every)
     out += _operators(profiles, lang, columns)
+    out += _aicpu(profiles, lang)
     out += _single(profiles, lang)
     out += _read(shown.get("files", ()), lang, every)
-    return out
+    return [(style, text.translate(_ASCII)) for style, text in out] if ascii_only else out
 
 
 def _name(profile: Mapping[str, Any], lang: str) -> str:
     if profile["rank"] is not None:
         return tr(lang, "rank", ranks=profile["rank"])
     return safe(str(profile["name"]).rsplit("/", 1)[-1])[-24:] or tr(lang, "profile.one")
+
+
+def _row(lang: str, label: str, words: str) -> tuple[str, str]:
+    return "", "   " + tr(lang, "profile.row", label=label, text=words)
 
 
 def _cell(value: Any, unit: str) -> str:
@@ -83,14 +93,14 @@ def _operators(profiles: Sequence[Mapping[str, Any]], lang: str, columns: int) -
     parts = [f"{tr(lang, f'profile.{n}')} {values[n]:.1f} %" for n in CLASSES if values.get(n)]
     whose = f" ({_name(one, lang)})" if len(told) > 1 else ""
     label = tr(lang, "profile.operators") + whose
-    out: Rows = [("", f"   {label}: {_cell(values['op_ms'], 'ms')} = {' + '.join(parts)}")]
+    out: Rows = [_row(lang, label, f"{_cell(values['op_ms'], 'ms')} = {' + '.join(parts)}")]
     top = ", ".join(f"{safe(str(t['type']))[:40]} {t['percent']} % (×{t['count']:.0f})" for t in one["top"][:6])
     if top:
-        room = columns - 3
-        line = f"{tr(lang, 'profile.top')}: {top}"
+        room = columns
+        line = _row(lang, tr(lang, "profile.top"), top)[1]
         while width(line) > room and ", " in line:
             line = line.rsplit(", ", 1)[0]
-        out.append(("dim", "   " + line))
+        out.append(("dim", line))
     used = [
         f"{tr(lang, f'profile.{n}')} {values[n]:.1f} %" for n in ("mac", "cube", "dynamic", "memcpy") if values.get(n)
     ]  # fmt: skip
@@ -99,11 +109,19 @@ def _operators(profiles: Sequence[Mapping[str, Any]], lang: str, columns: int) -
     return out
 
 
+def _aicpu(profiles: Sequence[Mapping[str, Any]], lang: str) -> Rows:
+    """Of profiles whose AI CPU has a table of its own and the other operators have none."""
+    told = [p for p in profiles if "aicpu_ms" in p["values"] and "op_ms" not in p["values"]]
+    if not told:
+        return []
+    values = max(told, key=lambda p: float(p["values"]["aicpu_ms"]))["values"]
+    return [_row(lang, "AI CPU", f"{_cell(values['aicpu_ms'], 'ms')} = {safe(str(values.get('aicpu_top', '')))[:200]}")]
+
+
 def _single(profiles: Sequence[Mapping[str, Any]], lang: str) -> Rows:
     """Communication and data: the span over the ranks."""
     out: Rows = []
-    for label, names in (("profile.comm", ("wait_ratio", "rdma_gbs", "hccs_gbs", "large_packets")),
-                         ("profile.data", ("data_gap", "batch_ms", "pipeline_ms", "push_ms"))):  # fmt: skip
+    for label, names in SPANS.items():
         parts = []
         for name in names:
             found = sorted(p["values"][name] for p in profiles if name in p["values"])
@@ -112,13 +130,14 @@ def _single(profiles: Sequence[Mapping[str, Any]], lang: str) -> Rows:
                 span = f"{found[0]:,.1f}" if found[0] == found[-1] else f"{found[0]:,.1f}–{found[-1]:,.1f}"
                 parts.append(f"{tr(lang, f'profile.{name}')} {span} {unit}")
         if parts:
-            out.append(("", f"   {tr(lang, label)}: {' · '.join(parts)}"))
+            out.append(_row(lang, tr(lang, label), " · ".join(parts)))
     return out
 
 
 def _read(files: Sequence[Mapping[str, Any]], lang: str, every: bool) -> Rows:
-    """Rows that could not be read; with ``every`` also the columns that nobody asked for."""
+    """Rows that could not be read; with ``every`` also which columns were read, and which nobody asked for."""
     out: Rows = []
+    alike: dict[tuple[str, str, str], list[int]] = {}
     for file in files:
         name = safe(str(file["name"]))
         if file["unreadable_rows"]:
@@ -126,7 +145,10 @@ def _read(files: Sequence[Mapping[str, Any]], lang: str, every: bool) -> Rows:
             out.append(("bold yellow", f"   {text}"))
         if every and file["columns"] and file["table"] not in ("data", "communication", "matrix"):
             used, unused = (", ".join(map(safe, file[key][:40])) for key in ("columns", "unused"))
-            out.append(("dim", "   " + tr(lang, "profile.columns", name=name, rows=file["rows"], used=used)))
-            if unused:
-                out.append(("dim", "     " + tr(lang, "profile.unused", unused=unused)))
+            alike.setdefault((name.rsplit("/", 1)[-1], used, unused), []).append(file["rows"])
+    for (name, used, unused), counts in alike.items():
+        label = f"{name} (×{len(counts)})" if len(counts) > 1 else name
+        out.append(("dim", "   " + tr(lang, "profile.columns", name=label, rows=sum(counts), used=used)))
+        if unused:
+            out.append(("dim", "     " + tr(lang, "profile.unused", unused=unused)))
     return out

@@ -8,7 +8,7 @@ import unicodedata
 from doctor.scan.lazy import lazy
 
 # C0 and C1 controls, bidi overrides and isolates, zero-width characters, line separators, tags
-_UNSAFE = lazy(
+UNSAFE = lazy(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff"
     "\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
@@ -56,7 +56,7 @@ def printable(text: str) -> str:
     >>> printable("a\\x1b[31mb\\u202ec")
     'a␛[31mb\u27e8U+202E\u27e9c'
     """
-    return _UNSAFE.sub(_mark, text)
+    return UNSAFE.sub(_mark, text)
 
 
 def _mark(found: re.Match[str]) -> str:

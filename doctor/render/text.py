@@ -274,7 +274,7 @@ def layout(
     if "profile" in report.facts:
         from doctor.render import profile
 
-        table = profile.rows(report, lang, every=every, columns=columns)
+        table = profile.rows(report, lang, every=every, columns=columns, ascii_only=ascii_only)
         out += [[(style, safe(text))] for style, text in table]
     out += _inputs(report, lang, every, ascii_only)
     if report.diagnoses:

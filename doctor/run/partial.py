@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from doctor import __version__
 from doctor.render.safe import printable, redact
+from doctor.scan.kinds import KINDS
 from doctor.scan.read import Piece
 from doctor.scan.scanner import Occurrence, Scanned
-from doctor.scan.series import Track
+from doctor.scan.series import Track, thinned
 from doctor.scan.told import Told
 
 if TYPE_CHECKING:
@@ -25,12 +26,13 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 MAGIC = b"doctor.partial/"
-ROWS = 1 << 13
-"""Training lines kept of a track."""
-TEXTS = 1 << 16
-"""Bytes of training lines kept word for word of a track."""
+ROWS = 1 << 10
+"""Training lines kept of a track, about: thinned as the curves of a long run are, with those that stick out."""
+TEXTS = 1 << 19
+"""Characters of training lines kept word for word of a track."""
 PIECE = 4 << 20
 """Characters of a rank table or another state of a machine."""
+STATES = ("read", "not_judged", "partial", "unreadable", "empty")
 LARGEST = 1 << 30
 """Bytes of a partial that are read."""
 
@@ -116,34 +118,30 @@ def _occurrence(o: Occurrence) -> list[Any]:
     ]  # fmt: skip
 
 
-def _packed(values: "array[Any]", every: int) -> str:
-    return binascii.b2a_base64((values[::every] if every > 1 else values).tobytes(), newline=False).decode()
+def _packed(data: bytes) -> str:
+    return binascii.b2a_base64(data, newline=False).decode()
 
 
 def _track(track: Track) -> dict[str, Any]:
-    if track.marks:
-        # offsets mean nothing without the file
-        track = track._replace(lines=array("q", bytes(8 * len(track))), marks=array("q"))
-    every = -(-len(track) // ROWS)
+    track = thinned(track, ROWS)
     texts: dict[int, str] = {}
     room = TEXTS
     for row, text in sorted(track.texts.items()):
         room -= len(text)
         if room < 0:
             break
-        if row % every == 0:
-            texts[row // every] = _clean(text)
+        texts[row] = _clean(text)
     return {
         "rank": track.rank,
         "kind": track.kind,
         "made": track.made,
-        "columns": {name: _packed(values, every) for name, values in track.columns.items()},
-        "lines": _packed(track.lines, every),
+        "columns": {name: _packed(values.tobytes()) for name, values in track.columns.items()},
+        "lines": _packed(track.lines.tobytes()),
         "units": track.units,
         "total": track.total,
-        "every": track.every * every,
+        "every": track.every,
         "unread": track.unread,
-        "texts": texts,
+        "texts": _packed(zlib.compress(json.dumps(texts).encode())) if texts else "",
     }
 
 
@@ -194,7 +192,7 @@ def load(data: bytes, rules: Collection[str] | None = None) -> Loaded:
         parsed = json.loads(body)
         sources = tuple(_source(one) for one in parsed["sources"])
         problems = tuple((str(n), str(c), str(d)) for n, c, d in parsed["problems"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise Damaged("damaged", type(error).__name__) from error
     if rules is not None:
         named = {o.rule for s in sources for o in s.scan.occurrences if not o.rule.startswith("CODE:")}
@@ -215,6 +213,8 @@ def _source(one: dict[str, Any]) -> Kept:
         bool(one["cancelled"]), tuple(_lines(name, track) for track in one["tracks"]),
         tuple((int(n), str(text)) for n, text in one["memory"]), _told(one["told"]),
     )  # fmt: skip
+    if one["state"] not in STATES or not {*KINDS, "empty", "binary"}.issuperset(one["kinds"]):
+        raise ValueError("no such kind or state")
     return Kept(
         scan, tuple(map(str, one["kinds"])), bool(one["judged"]), str(one["state"]),
         {str(k): str(v) for k, v in one["why"].items()}, int(one["suspicious"]),
@@ -258,6 +258,35 @@ def _told(value: list[Any]) -> Told:
     )  # fmt: skip
 
 
+class _Texts(dict[int, str]):
+    """Training lines word for word, unpacked when the first is asked for: hardly any is."""
+
+    def __init__(self, packed: str) -> None:
+        super().__init__()
+        self._packed = packed
+
+    def _read(self) -> None:
+        packed, self._packed = self._packed, ""
+        if packed:
+            # bounded: what is written is never longer
+            try:
+                data = zlib.decompressobj().decompress(binascii.a2b_base64(packed), 8 * TEXTS)
+                self.update({int(row): str(text) for row, text in json.loads(data).items()})
+            except (ValueError, AttributeError, RecursionError, zlib.error):
+                return  # the lines are shown by their values
+
+    def get(self, row: int, default: Any = None) -> Any:
+        self._read()
+        return super().get(row, default)
+
+    def __contains__(self, row: object) -> bool:
+        self._read()
+        return super().__contains__(row)
+
+    def __bool__(self) -> bool:
+        return bool(self._packed) or len(self) > 0
+
+
 def _unpacked(text: str, kind: str) -> "array[Any]":
     values: array[Any] = array(kind)
     values.frombytes(binascii.a2b_base64(text))
@@ -272,5 +301,5 @@ def _lines(source: str, one: dict[str, Any]) -> Track:
     return Track(
         source, _whole(one["rank"]), str(one["kind"]), str(one["made"]), columns, lines, array("q"),
         {str(k): str(v) for k, v in one["units"].items()}, int(one["total"]), int(one["every"]), int(one["unread"]),
-        {int(row): str(text) for row, text in one["texts"].items()},
+        _Texts(str(one["texts"])),
     )  # fmt: skip

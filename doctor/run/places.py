@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from doctor.scan.inputs import natural_key
 from doctor.scan.lazy import lazy
 from doctor.scan.records import rank_in_name
 from doctor.scan.scanner import Scanned
@@ -49,13 +50,13 @@ def place_sources(scans: Sequence[Scanned]) -> list[Source]:
     host (a folder named like one, or the folder in which the sources part)."""
     hosts = _hosts([scan.name for scan in scans])
     ranks: list[int | None] = []
-    by_pid: dict[int, list[tuple[str, int]]] = {}
     for scan in scans:
         named = rank_in_name(scan.name)
         rank = scan.rank if scan.rank is not None and (named is None or scan.rank != named) else named
-        if _PLOG_PID.search(scan.name):
-            rank = None
-        ranks.append(rank)
+        ranks.append(None if _PLOG_PID.search(scan.name) else rank)
+    ranks = _numbered_on(scans, ranks, hosts)
+    by_pid: dict[int, list[tuple[str, int]]] = {}
+    for scan, rank in zip(scans, ranks, strict=True):
         if rank is not None:
             for pid in scan.pids[:4]:
                 by_pid.setdefault(pid, []).append((scan.name, rank))
@@ -75,6 +76,24 @@ def place_sources(scans: Sequence[Scanned]) -> list[Source]:
     return out
 
 
+def _numbered_on(scans: Sequence[Scanned], ranks: list[int | None], hosts: Sequence[str | None]) -> list[int | None]:
+    """Ranks of logs that each host numbers from 0: hosts of equal size follow each other in the order of their names.
+    Only where folders are named like hosts and no log says its own rank."""
+    own: dict[str, set[int]] = {}
+    for scan, rank, host in zip(scans, ranks, hosts, strict=True):
+        if rank is not None:
+            if host is None or not _HOST.match(host) or scan.rank is not None:
+                return ranks
+            own.setdefault(host, set()).add(rank)
+    sizes = {len(numbers) for numbers in own.values()}
+    if len(own) < 2 or len(sizes) != 1 or any(numbers != set(range(len(numbers))) for numbers in own.values()):
+        return ranks
+    first = {host: n * max(sizes) for n, host in enumerate(sorted(own, key=natural_key))}
+    return [
+        None if rank is None or host is None else first[host] + rank for rank, host in zip(ranks, hosts, strict=True)
+    ]
+
+
 def _nearest(name: str, owners: Sequence[tuple[str, int]]) -> int:
     """Of processes with one number on several hosts, the rank of the one whose log lies nearest."""
     if len(owners) == 1:
@@ -87,10 +106,14 @@ def _nearest(name: str, owners: Sequence[tuple[str, int]]) -> int:
     return max(owners, key=lambda owner: shared(owner[0]))[1]
 
 
+_PROFILE = lazy(r"_\d{1,10}_\d{8,20}_ascend_(?:ms|pt)$")
+"""What the profiler puts behind the name of the host: the process and the time."""
+
+
 def _hosts(names: Sequence[str]) -> list[str | None]:
     """The host that a folder in each name speaks of: one named like a host, else the first in which names differ and
     that is no usual folder of logs."""
-    folders = [name.replace("!", "/").split("/")[:-1] for name in names]
+    folders = [[_PROFILE.sub("", part) for part in name.replace("!", "/").split("/")[:-1]] for name in names]
     out: list[str | None] = []
     seen: dict[int, set[str]] = {}
     for parts in folders:

@@ -13,7 +13,7 @@ from doctor.scan.scanner import Occurrence
 
 NO_RANK = 1 << 20
 """Numbers from here on stand for "unknown" (4294967295)."""
-LOOKED_AT = 24
+LOOKED_AT = 12
 """Occurrences of waiting looked at in a source."""
 
 _PEER = lazy(
@@ -22,6 +22,7 @@ _PEER = lazy(
     r"|wait socket establish timeout, role\[\d+\] rank\[(\d{1,7})\]|\bfrom rank ?\[?(\d{1,7})\b"
     r"|\brank ?\[?(\d{1,7})\]? (?:did not|has not|is not) (?:respond|join|answer|reached?|send)"
 )
+_RANK = lazy(r"[Rr]ank")
 _LISTED = lazy(
     r"Failed to connect agent ?\[([\d, ]{1,4000})\]|[Rr]anks? ([\d, ]{1,400}) failed to pass monitoredBarrier"
 )
@@ -32,6 +33,7 @@ _ABNORMAL = lazy(
     r"|serverId\[([\w.:]{3,60})\], ?deviceId\[(\d{1,4})\]"
     r"|: ?rank \[([^/\]]{1,60})/(\d{1,4})\] status\[(?:LOST|STUCK|[A-Z_]*CQE[A-Z_]*)\]"
 )
+_OWN = lazy(r"Discoverer:? ?\[([\w.:]{3,60})/(\d{1,4})\]")
 _LINK = lazy(r"\|\s{0,8}([\d.]{7,15})\((\d{1,7})\)\s{0,8}\|\s{0,8}\d+\s{0,8}\|\s{0,8}([\d.]{7,15})\((\d{1,7})\)")
 _ANSWERS = lazy(r"dst[_ ]?ip:? ?\[?((?:\d{1,3}\.){3}\d{1,3})")
 _GROUP = lazy(r"\branks\[(\d{1,7})\], ?group\[([^\]]{1,120})\]|\bgroup(?: ?name)?\[?:? ?\[?([\w.-]{1,120})\]?")
@@ -58,6 +60,8 @@ class Waits(NamedTuple):
 
     edges: dict[int, tuple[int, ...]]
     blamed: dict[int, int]
+    words: dict[int, tuple[Source, Occurrence]]
+    """rank → the first line that names it"""
 
     def named(self) -> dict[int, int]:
         """rank → how many ranks say that they waited for it."""
@@ -98,7 +102,8 @@ def waits_of(
     """The edges that occurrences of waiting name. ``waiting``: (source, rank that waits, what was seen)."""
     where = dict(where)
     counts: dict[int | None, dict[int, int]] = {}
-    links: list[tuple[int | None, tuple[str, int]]] = []
+    words: dict[int, tuple[Source, Occurrence]] = {}
+    links: list[tuple[int | None, tuple[str, int], Source, Occurrence]] = []
     looked: dict[int, int] = {}
     for source, rank, seen in waiting:
         number = looked[source.order] = looked.get(source.order, 0) + 1
@@ -108,8 +113,8 @@ def waits_of(
         text = "\n".join((seen.text, *seen.after))
         foreign = _foreign_group("\n".join((*seen.before, text)), world)
         if not foreign:
-            for found in _PEER.finditer(text):
-                _count(own, next(g for g in found.groups() if g))
+            for named in _peers(text):
+                _count(own, named)
             for name in ("remote_rank", "missing"):
                 for piece in seen.args.get(name, "").replace(" ", "").split(","):
                     _count(own, piece)
@@ -121,9 +126,12 @@ def waits_of(
             where[found[3], -1] = int(found[4])
         for found in _ABNORMAL.finditer(text):
             groups = [g for g in found.groups() if g]
-            links.append((rank, (groups[0], int(groups[1]))))
+            links.append((rank, (groups[0], int(groups[1])), source, seen))
+        for found in _OWN.finditer(text):
+            if rank is not None:
+                where.setdefault((found[1], int(found[2])), rank)
         for found in _ANSWERS.finditer(text):
-            links.append((rank, (found[1], -1)))
+            links.append((rank, (found[1], -1), source, seen))
         if speaks_for_several(source.scan.name) or rank is None:
             rank = None
             for found in _NODES.finditer(text):
@@ -134,19 +142,41 @@ def waits_of(
         mine = counts.setdefault(rank, {})
         for peer in own:
             mine[peer] = mine.get(peer, 0) + 1
-    for rank, place in links:
+            words.setdefault(peer, (source, seen))
+    for rank, place, source, seen in links:
         peer_ = where.get(place)
+        if peer_ is None:
+            peer_ = _beside(place, where)
         if peer_ is not None:
             mine = counts.setdefault(rank, {})
             # the heartbeat of HCCL watches all ranks and names the first; a notify names a neighbour
             mine[peer_] = mine.get(peer_, 0) + 3
+            words.setdefault(peer_, (source, seen))
     limit = world or NO_RANK
     edges = {}
     for rank, mine in counts.items():
         peers = [p for p in sorted(mine, key=lambda p: (-mine[p], p)) if p != rank and p < limit]
         if rank is not None and peers:
             edges[rank] = tuple(peers)
-    return Waits(edges, {p: n for p, n in counts.get(None, {}).items() if p < limit})
+    return Waits(edges, {p: n for p, n in counts.get(None, {}).items() if p < limit}, words)
+
+
+def _beside(place: tuple[str, int], where: Mapping[tuple[str, int], int]) -> int | None:
+    """The rank of a card that nobody names, by the other cards of its host: ranks of a host follow its cards."""
+    if place[1] < 0:
+        return None
+    shifts = {rank - device for (host, device), rank in where.items() if host == place[0] and device >= 0}
+    return next(iter(shifts)) + place[1] if len(shifts) == 1 else None
+
+
+def _peers(text: str) -> list[str]:
+    """The ranks that a text says were waited for. Only what stands around the word is looked at: messages are long."""
+    out: dict[int, str] = {}
+    for word in _RANK.finditer(text):
+        start = max(0, word.start() - 48)
+        for found in _PEER.finditer(text, start, word.end() + 32):
+            out[found.start()] = next(g for g in found.groups() if g)
+    return list(out.values())
 
 
 def _count(own: dict[int, int], number: str) -> None:

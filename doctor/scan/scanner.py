@@ -328,6 +328,7 @@ class Scanner:
         self._starts: list[tuple[int, int]] = [(0, 0)]  # (offset, newlines before it) of the chunks at hand
         self._lines = 0
         self._first: dict[str, list[Occurrence]] = {}
+        self._full: set[str] = set()  # rules of which enough occurrences are kept
         self._last: dict[str, Occurrence] = {}
         self._counts: dict[str, int] = {}
         self._errors: dict[bytes, Occurrence] = {}
@@ -709,7 +710,7 @@ class Scanner:
 
     def _again(self, known: _Judged, start: int, raw: bytes) -> bool:
         """Count a message that was judged before; False if some rule still wants to keep it in full."""
-        if any(len(self._first[rule]) < KEEP_FIRST for rule in known.rules):
+        if not self._full.issuperset(known.rules):
             return False
         if not known.rules and not known.error:
             return True
@@ -770,6 +771,8 @@ class Scanner:
                 if self._units_read[rule.id] > READ_UNITS:
                     continue
                 alone = False
+            if (log.lines or log.seconds) and not self._all_near(log, line):
+                continue
             unit = self._unit(log, line, units)
             found = self._confirm(log, numbers, text, unit)
             if found is None:
@@ -801,6 +804,16 @@ class Scanner:
         """Whether an alternative matches on the line itself, before its neighbourhood is read for the rest."""
         clause = self.matcher.patterns.clause
         return not log.any or any(clause(log.any[n], text) is not None for n in numbers)
+
+    def _all_near(self, log: LogSpec, line: _Line) -> bool:
+        """Whether the texts that a rule wants around a line stand there at all, before the neighbourhood is read line
+        by line, which takes fifty times as long."""
+        window = self._window
+        region = window.slice(max(window.base, line.start - BLOCK_BYTES), line.stop + 1 + BLOCK_BYTES)
+        if b"\x1b" in region:
+            return True  # a code of the terminal may cut a text in two
+        texts = [c.literal for c in log.every if c.literal is not None and c.literal.isascii()]
+        return all(text.encode() in region for text in texts)
 
     def _unit(self, log: LogSpec, line: _Line, units: dict[str, _Unit]) -> _Unit | None:
         """What a rule reads besides the line itself; None for a rule that reads lines."""
@@ -894,6 +907,8 @@ class Scanner:
         first = self._first.setdefault(rule, [])
         if len(first) < KEEP_FIRST:
             first.append(self._occurrence(rule, line, args, after))
+            if len(first) == KEEP_FIRST:
+                self._full.add(rule)
         else:
             self._last[rule] = self._occurrence(rule, line, args, -1)
             self._late.pop(rule, None)
@@ -962,14 +977,13 @@ class Scanner:
         found: records.Head | None = None
         if start - 1 < window.base:
             return None
-        if _ENDS.search(raw, 0, HEAD_BYTES):
-            own = records.read_line(raw[:HEAD_BYTES]).text
-            if records.is_traceback(own) or records.is_exception(own):
-                # what ends a run is printed behind whatever warning came last, and is no part of it
-                self._headless = (start, None)
-                return None
         previous = window.line_start(start - 1)
-        if not window.slice(previous, min(start - 1, previous + 8)).startswith(_QUIET_HEADS):
+        quiet = window.slice(previous, min(start - 1, previous + 8)).startswith(_QUIET_HEADS)
+        if not quiet and _ENDS.search(raw, 0, HEAD_BYTES):
+            own = records.read_line(raw[:HEAD_BYTES]).text
+            # what ends a run is printed behind whatever warning came last, and is no part of it
+            quiet = records.is_traceback(own) or records.is_exception(own)
+        if not quiet:
             for n, (offset, text) in enumerate(self._lines_back(start)):
                 if offset == self._headless[0]:
                     # a run of lines without heads: what was found for the one before holds here too

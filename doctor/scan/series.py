@@ -36,7 +36,7 @@ MISSING = -1e308
 
 ROWS = 1 << 19
 """Rows kept of a track in a run of one file."""
-ROWS_LEAST = 1 << 13
+ROWS_LEAST = 1 << 12
 """Rows kept of a track however many files there are."""
 TRACKS = 64
 LAYOUTS = 24
@@ -845,3 +845,22 @@ def _numeric(data: bytes, start: int) -> bool:
     stop = data.find(b"\n", start, start + LINE)
     line = data[start : stop if stop >= 0 else start + LINE]
     return len(line) < 400 and any(48 <= c < 58 for c in line[:64]) and bool(values_of(line)[0])
+
+
+def thinned(track: Track, limit: int) -> Track:
+    """A track of about ``limit`` rows, thinned as one that grows too long; its lines are numbers, 0 where they were
+    offsets."""
+    rows = _Rows(track.rank, track.kind, "", limit)
+    rows.columns, rows.every = dict(track.columns), track.every
+    row_of = array("q", range(len(track)))
+    rows.lines = row_of
+    while len(rows.lines) > limit:
+        before = len(rows.lines)
+        rows.thin()
+        if len(rows.lines) == before:
+            break
+    kept = rows.lines
+    lines = array("q", bytes(8 * len(kept))) if track.marks else array("q", (track.lines[n] for n in kept))
+    texts = {n: track.texts[row] for n, row in enumerate(kept) if row in track.texts} if track.texts else {}
+    return Track(track.source, track.rank, track.kind, track.made, rows.columns, lines, array("q"), track.units,
+                 track.total, rows.every, track.unread, texts)  # fmt: skip

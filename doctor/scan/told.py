@@ -65,12 +65,13 @@ def told(head: bytes, tail: bytes, *, whole: bool) -> Told:
     beats.update(ends)
     _marks(head, beats)
     members = []
-    if b"is registered" in head:
-        for found in _MEMBER.finditer(head):
-            members.append((int(found[1]), int(found[2]), found[3].decode(), found[4].decode()))
+    for part in (head,) if whole else (head, tail):
+        if b"is registered" in part:
+            for found in _MEMBER.finditer(part):
+                members.append((int(found[1]), int(found[2]), found[3].decode(), found[4].decode()))
     own = _OWN.search(head) if b" source: " in head else None
     address = own[1].decode() if own and not own[1].startswith((b"127.", b"0.")) else ""
-    return Told(world, rank, tuple(members[:MEMBERS]), address, tuple(beats.items()))
+    return Told(world, rank, tuple(dict.fromkeys(members[:MEMBERS])), address, tuple(beats.items()))
 
 
 def _world(head: bytes) -> tuple[int, int | None]:

@@ -504,7 +504,7 @@ class Course:
 
     def told(self, values: Any) -> None:
         """Say a step, and keep which batch it took for the twin."""
-        self.events.say("step", **values)
+        self.events.say("step", **values, **self.memory())
         self.taken_rows.append((values, self.drawn - 1))
 
     def honest(self, shape: Any) -> Any:

@@ -454,6 +454,21 @@ def default_python() -> str:
     return sys.executable
 
 
+def other_pythons() -> list[str]:
+    """Interpreters that could be named instead: those of the PATH and of the usual folders of environments. Only looked
+    for, none is run."""
+    home = os.path.expanduser("~")
+    found = [shutil.which(name) for name in ("python", "python3", *(f"python3.{n}" for n in range(14, 7, -1)))]
+    for folder in ("miniconda3/envs", "anaconda3/envs", ".conda/envs", "miniforge3/envs", ".virtualenvs"):
+        place = os.path.join(home, folder)
+        try:
+            names = sorted(os.listdir(place))[:20]
+        except OSError:
+            continue
+        found += [os.path.join(place, name, "bin", "python") for name in names]
+    return list(dict.fromkeys(path for path in found if path and os.access(path, os.X_OK)))
+
+
 def scratch_folder() -> str:
     """A new folder for one run. Raises OSError."""
     return tempfile.mkdtemp(prefix="doctor-smoke-")

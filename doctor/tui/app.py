@@ -18,6 +18,7 @@ from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
+from textual.widgets import Input
 
 from doctor import crash, engine
 from doctor.checkup import Step
@@ -27,12 +28,12 @@ from doctor.i18n import LANGUAGES, default_language, pick, tr
 from doctor.model import Report, Text
 from doctor.render.safe import printable
 from doctor.rulebase import RuleBase, data_folder, load
-from doctor.tui import base, themes
+from doctor.tui import apart, base, themes
 from doctor.tui.base import LOW_BELOW, NARROW_BELOW, TranslatedScreen, outside
 from doctor.tui.checking import Checking
 from doctor.tui.files import Spool, dropped_paths
 from doctor.tui.places import PLACES, RESULT
-from doctor.tui.screens.home import HomeScreen
+from doctor.tui.screens.home import HomeScreen, PathInput
 from doctor.tui.state import State
 
 PASTE = "<paste>"
@@ -40,6 +41,8 @@ PASTE = "<paste>"
 
 LARGE = 1 << 20
 """Characters from which a paste is a log wherever the cursor is: no input line could hold it."""
+APART_FROM = 16 << 20
+"""Bytes from which a diagnosis has a process of its own: less is read before a start would pay."""
 
 
 def live_host() -> Host:
@@ -134,6 +137,7 @@ class DoctorApp(App[None]):
     ) -> None:  # fmt: skip
         super().__init__()
         self.host, self.rules, self._glance = host, rules, glance
+        self._harmless = base.Harmless()
         self.checking: Checking | None = None
         """the checks of the machine that was looked at last"""
         self.state = state if state is not None else State()
@@ -210,16 +214,20 @@ class DoctorApp(App[None]):
         return TerminalDriver
 
     async def on_event(self, event: events.Event) -> None:
-        """A large paste goes past the widget with the focus: splitting it into lines alone would hold up the screen."""
+        """A large paste goes past the widget with the focus: splitting it into lines alone would hold up the screen.
+        What goes into an input line is text to look at; a log that is pasted there keeps every byte."""
         if isinstance(event, events.Paste) and not event.is_forwarded and len(event.text) > LARGE:
             self.take_paste(event.text)
             return
+        if isinstance(event, events.Paste) and isinstance(line := self.focused, Input):
+            log = isinstance(line, PathInput) and line.is_log(event.text)
+            event = event if log else events.Paste(printable(event.text))
         await super().on_event(event)
 
     def on_paste(self, event: events.Paste) -> None:
         """A paste that no input line took."""
         event.stop()
-        if not isinstance(self.screen, ModalScreen):
+        if not isinstance(self.screen, ModalScreen) or getattr(self.screen, "PASTES", False):
             self.take_paste(event.text)
 
     def take_paste(self, text: str) -> None:
@@ -257,9 +265,15 @@ class DoctorApp(App[None]):
             self.post_message(self.NotSpooled(job, error.strerror or ""))
             return
         try:
-            _ready_for_processes(job.inputs)
-            options = engine.Options(rules=self.rules, cancelled=job.cancel.is_set, progress=job.progress)
-            report = engine.diagnose(job.inputs, options, paste=paste)
+            if job.size >= APART_FROM or _at_least(job.inputs, APART_FROM):
+                kept = job.real_paths.get(PASTE, "") if paste is not None else ""
+                report = apart.diagnose(job.inputs, kept, self.rules, job.cancel.is_set, job.progress)
+            else:
+                options = engine.Options(rules=self.rules, cancelled=job.cancel.is_set, progress=job.progress)
+                report = engine.diagnose(job.inputs, options, paste=paste)
+        except apart.Failed as error:
+            self.post_message(self.Failed(job, str(error), error.path))
+            return
         except Exception as error:
             text = printable(f"{type(error).__name__}: {error}")[:200]
             self.post_message(self.Failed(job, text, crash.save(error, "tui")))
@@ -371,7 +385,7 @@ class DoctorApp(App[None]):
 
     def _machine_changed(self) -> None:
         for screen in self.screen_stack:
-            if isinstance(screen, TranslatedScreen):
+            if isinstance(screen, TranslatedScreen) and screen.ready:
                 screen.machine_changed()
 
     # ------------------------------------------------------------------ actions
@@ -417,6 +431,10 @@ class DoctorApp(App[None]):
         """Train the reference layer."""
         self.show("smoke")
 
+    def action_watch(self) -> None:
+        """Follow a live run."""
+        self.show("watch")
+
     def action_checks(self) -> None:
         """What can be judged, and the rules."""
         self.show("checks")
@@ -453,7 +471,7 @@ class DoctorApp(App[None]):
         from textual.widgets import Tree
 
         for screen in self.screen_stack:
-            if isinstance(screen, TranslatedScreen):
+            if isinstance(screen, TranslatedScreen) and screen.ready:
                 screen.set_class(base.ascii_only(), "-ascii")
                 for tree in screen.query(Tree):
                     base.tree_marks(tree)
@@ -476,7 +494,7 @@ class DoctorApp(App[None]):
         self.theme = name
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        return [self._dim, *super().get_line_filters()]
+        return [self._harmless, self._dim, *super().get_line_filters()]
 
     def action_command_palette(self) -> None:
         if not isinstance(self.screen, CommandPalette):
@@ -512,23 +530,6 @@ class DoctorApp(App[None]):
         self._return_code = 3
         self._exit_renderables.append(tr(self.lang, "crash", error=text, path=path or "-"))
         self._close_messages_no_wait()
-
-
-def _ready_for_processes(inputs: Sequence[str]) -> None:
-    """Start multiprocessing's helper process if the engine may want processes.
-
-    Textual puts an object in place of stderr that has no file descriptor, which that start does not survive; so it is
-    done here with the real one.
-    """
-    if (os.cpu_count() or 1) < 2 or not _at_least(inputs, engine.PARALLEL_FROM):
-        return
-    from multiprocessing import resource_tracker
-
-    held, sys.stderr = sys.stderr, sys.__stderr__
-    try:
-        resource_tracker.ensure_running()
-    finally:
-        sys.stderr = held
 
 
 def _at_least(inputs: Sequence[str], limit: int) -> bool:

@@ -7,17 +7,19 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.cells import cell_len, chop_cells
+from rich.segment import Segment
 from rich.text import Text
 from textual.binding import ActiveBinding
+from textual.color import Color
+from textual.filter import LineFilter
 from textual.screen import ModalScreen, Screen, ScreenResultType
 
 from doctor.i18n import texts, tr
 from doctor.render import text as layout
-from doctor.render.safe import redact, safe
+from doctor.render.safe import UNSAFE, redact, safe
 
 if TYPE_CHECKING:
     from textual.widgets import Tree
-    from typing_extensions import Self
 
     from doctor.tui.app import DoctorApp
 
@@ -74,6 +76,19 @@ def styled(lines: Sequence[layout.Line], *, fold: bool = False) -> Text:
     return text
 
 
+class Harmless(LineFilter):
+    """The last look before the terminal: no control, direction or zero-width character gets there.
+
+    Whatever is shown was made harmless where it came from, visibly; this is for what was overlooked, such as a name in
+    an input line. These characters take no cell, so none is missing when they are left out.
+    """
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        if all(s.text.isprintable() for s in segments):
+            return segments
+        return [s if s.control else Segment(UNSAFE.sub("", s.text).replace("\n", ""), s.style) for s in segments]
+
+
 class TranslatedScreen(Screen[ScreenResultType]):
     """A screen whose key labels are keys of the text tables; :meth:`retranslate` sets the rest."""
 
@@ -84,7 +99,7 @@ class TranslatedScreen(Screen[ScreenResultType]):
     """The heading of this screen in the help (a text key) and its rows: (keys, text key)."""
 
     @classmethod
-    def opened(cls, app: DoctorApp) -> Self:
+    def opened(cls, app: DoctorApp) -> TranslatedScreen[ScreenResultType]:
         """A new one, as its key opens it."""
         return cls()
 
@@ -122,10 +137,20 @@ class TranslatedScreen(Screen[ScreenResultType]):
     def retranslate(self) -> None:
         """Set every text anew; called once at the start and after each change of language."""
 
+    ready = False
+    """Whether its widgets are there: what happens before and after is none of its business"""
+
     def on_mount(self) -> None:
+        self.ready = True
         self.set_class(ascii_only(), "-ascii")
         self.retranslate()
+
+    def on_unmount(self) -> None:
+        self.ready = False
 
 
 class TranslatedModal(TranslatedScreen[ScreenResultType], ModalScreen[ScreenResultType]):
     """A dialog."""
+
+    PASTES: ClassVar[bool] = False
+    """Whether a paste over the dialog goes where every paste goes."""

@@ -33,6 +33,7 @@ PLACES = (
     Place("machine", "e", "machine:MachineScreen", footer=True),
     Place("model", "m", "model:ModelScreen"),
     Place("smoke", "t", "smoke:SmokeScreen"),
+    Place("watch", "w", "watch:WatchScreen"),
     Place("checks", "k", "checks:ChecksScreen", footer=True),
 )
 

@@ -140,6 +140,11 @@ class Feed:
         return found
 
     @property
+    def lines(self) -> int:
+        """Lines at the last look."""
+        return self._scan[1].lines if self._scan is not None else 0
+
+    @property
     def half_line(self) -> bool:
         """Whether the pattern waits for the end of a line."""
         return bool(self._left)

@@ -140,10 +140,10 @@ def _pace_text(args: dict[str, Any], lang: str) -> str:
     return ", ".join(parts)
 
 
-def alarm_text(alarm: Alarm, lang: str) -> str:
+def alarm_text(alarm: Alarm, lang: str, *, place: bool = True) -> str:
     """Rule, ranks, place and title of an alarm in one line."""
     ranks = f" rank[{ranks_text(alarm.ranks)}]" if alarm.ranks else ""
-    where = f" {safe(alarm.where)}" if alarm.where else ""
+    where = f" {safe(alarm.where)}" if alarm.where and place else ""
     return f"{alarm.rule}{ranks}{where} {safe(redact(pick(alarm.title, lang)))}"
 
 
@@ -198,9 +198,10 @@ def _row(at: str, lanes: Sequence[Lane], state: State) -> Row:
     times = sorted(lane.step_time or 1000 * lane.usual / lane.between for lane in lanes if lane.step_time or lane.usual)
     rates = sorted(lane.throughput[0] for lane in lanes if lane.throughput)
     unit = first.throughput[1] if first.throughput else ""
+    loss = max((lane.loss for lane in lanes if lane.loss is not None), key=_worse, default=None)
     left = [lane.left for lane in lanes if lane.left is not None]
     return Row(
-        ranks, step, plot.number(first.loss) if first.loss is not None else "",
+        ranks, step, plot.number(loss) if loss is not None else "",
         f"{plot.number(times[len(times) // 2])} ms" if times else "",
         f"{plot.number(rates[len(rates) // 2])} {safe(unit)}".strip() if rates else "",
         duration(max(0.0, state.now - max(lane.seen for lane in lanes))),
@@ -208,10 +209,15 @@ def _row(at: str, lanes: Sequence[Lane], state: State) -> Row:
     )  # fmt: skip
 
 
+def _worse(loss: float) -> bool:
+    """Of several losses the one that is no number is shown."""
+    return not math.isfinite(loss)
+
+
 def lead(state: State) -> Lane | None:
-    """The rank whose loss is drawn: of those with the most steps the first."""
+    """The rank whose loss is drawn: one whose loss is no number, else of those with the most steps the first."""
     lanes = [lane for lane in state.lanes if lane.track is not None]
-    return max(lanes, key=lambda one: (one.rows, -(one.rank or 0)), default=None)
+    return max(lanes, key=lambda one: (_worse(one.loss or 0.0), one.rows, -(one.rank or 0)), default=None)
 
 
 def drawing(state: State, name: str, columns: int, ascii_only: bool) -> tuple[str, list[str]]:
@@ -231,29 +237,46 @@ def drawing(state: State, name: str, columns: int, ascii_only: bool) -> tuple[st
     return (plot.number(newest) if newest is not None else "nan"), lines
 
 
+def head(state: State, lang: str) -> Line:
+    """How much there is, what is still to be read, and what cannot be."""
+    out: Line = [("", tr(lang, "watch.files", n=state.files, size=size_text(state.size)))]
+    if state.behind:
+        done = 100 * (state.size - state.behind) // max(1, state.size)
+        out.append(("", tr(lang, "watch.catching_up", percent=done)))
+    out += [("yellow", safe(text)) for text in state.trouble[:2]]
+    if state.full:
+        out.append(("yellow", tr(lang, "watch.full")))
+    return out
+
+
+def table(state: State, lang: str, columns: int, most: int = FOLDED) -> list[Line]:
+    """The ranks as a table of at most so many columns; what does not fit is left out from the right."""
+    found = rows(state, most)
+    if not found:
+        return [[("dim", tr(lang, "watch.no_steps"))]]
+    heads = tuple(tr(lang, f"watch.column.{name}") for name in Row._fields)
+    cells = [heads, *((*row[:-1], tr(lang, f"watch.state.{row.state}")) for row in found)]
+    # a column without a value says nothing
+    widths = {n: max(width(line[n]) for line in cells) for n in range(len(heads)) if any(line[n] for line in cells[1:])}
+    for least in ("throughput", "left", "age", "step_time"):
+        if sum(widths.values()) + 2 * (len(widths) - 1) <= columns:
+            break
+        widths.pop(Row._fields.index(least), None)
+    out: list[Line] = []
+    for n, line in enumerate(cells):
+        text = "  ".join(line[k] + " " * (room - width(line[k])) for k, room in widths.items())
+        style = "dim" if not n else "yellow" if found[n - 1].state == "silent" else ""
+        out.append([(style, cut(text.rstrip(), columns))])
+    return out
+
+
 def screen(
     state: State, inputs: Sequence[str], lang: str, *, columns: int, height: int, ascii_only: bool
 ) -> list[Line]:
     """The run at a glance in at most ``height`` lines."""
-    head = f"{safe(' '.join(inputs))}  {tr(lang, 'watch.files', n=state.files, size=size_text(state.size))}"
-    lines: list[Line] = [[("bold", _cut(head, columns))]]
-    if state.behind:
-        done = 100 * (state.size - state.behind) // max(1, state.size)
-        lines.append([("", tr(lang, "watch.catching_up", percent=done))])
-    lines += [[("yellow", _cut(safe(text), columns))] for text in state.trouble[:2]]
-    if state.full:
-        lines.append([("yellow", tr(lang, "watch.full"))])
-    table = rows(state)
-    if table:
-        heads = tuple(tr(lang, f"watch.column.{name}") for name in Row._fields)
-        cells = [heads, *((*row[:-1], tr(lang, f"watch.state.{row.state}")) for row in table)]
-        widths = [max(width(line[n]) for line in cells) for n in range(len(heads))]
-        for n, line in enumerate(cells):
-            text = "  ".join(cell + " " * (widths[k] - width(cell)) for k, cell in enumerate(line) if widths[k])
-            style = "dim" if not n else "yellow" if table[n - 1].state == "silent" else ""
-            lines.append([(style, _cut(text.rstrip(), columns))])
-    else:
-        lines.append([("dim", tr(lang, "watch.no_steps"))])
+    lines: list[Line] = [[("bold", cut(safe(" ".join(inputs)), columns))]]
+    lines += [[(style, cut(text, columns))] for style, text in head(state, lang)]
+    lines += table(state, lang, columns)
     spare = height - len(lines) - 4
     value, picture = drawing(state, "loss", columns, ascii_only) if spare >= plot.ROWS + 4 else ("", [])
     if picture:
@@ -275,10 +298,10 @@ def alarm_lines(state: State, lang: str, columns: int, most: int, ascii_only: bo
         when = time.strftime("%H:%M:%S", time.localtime(alarm.at))
         note = "" if alarm.state == "active" else f" [{tr(lang, 'watch.event.' + alarm.state)}]"
         note += f" ({tr(lang, 'watch.old')})" if alarm.old else ""
-        out.append([(style, _cut(f"{sign} {when} {alarm_text(alarm, lang)}{note}", columns))])
+        out.append([(style, cut(f"{sign} {when} {alarm_text(alarm, lang)}{note}", columns))])
         if alarm.state == "active" and len(ordered) <= 3:
             out += [
-                [("", _cut("  " + row, columns))] for row in wrap(safe(redact(pick(alarm.next, lang))), columns - 4)[:2]
+                [("", cut("  " + row, columns))] for row in wrap(safe(redact(pick(alarm.next, lang))), columns - 4)[:2]
             ]
     if len(out) > most:
         left = len(out) - most + 1
@@ -286,7 +309,7 @@ def alarm_lines(state: State, lang: str, columns: int, most: int, ascii_only: bo
     return out
 
 
-def _cut(text: str, columns: int) -> str:
+def cut(text: str, columns: int) -> str:
     """At most so many cells of a line."""
     if width(text) <= columns:
         return text

@@ -14,7 +14,7 @@ from doctor.run.places import place_sources
 from doctor.scan.inputs import Source
 from doctor.scan.read import SMALL, Read
 from doctor.scan.records import rank_in_name
-from doctor.scan.scanner import Matcher, Scanned
+from doctor.scan.scanner import Matcher, Occurrence, Scanned
 from doctor.scan.series import ROWS, ROWS_LEAST
 from doctor.watch import pace
 from doctor.watch.alarms import OWN, SILENT, STALL, Alarm, Alarms
@@ -86,6 +86,17 @@ def _reaches(alarm: Alarm, severity: str) -> bool:
     return SEVERITIES.index(alarm.severity) <= SEVERITIES.index(severity)
 
 
+def _with(scan: Scanned, answers: Sequence[Occurrence]) -> Scanned:
+    """A scan with what was said of its series before."""
+    if not answers:
+        return scan
+    counts = dict(scan.counts)
+    for occurrence in answers:
+        counts[occurrence.rule] = counts.get(occurrence.rule, 0) + 1
+    occurrences = tuple(sorted((*scan.occurrences, *answers), key=lambda o: o.line))
+    return scan._replace(occurrences=occurrences, counts=counts)
+
+
 def _seconds(text: str) -> float:
     """A time limit, 0 if the text is none."""
     try:
@@ -153,6 +164,8 @@ class Watcher:
         self.ended = ""
         """why there is nothing more to wait for: until · idle · alarm · time"""
         self.reached: Hit | None = None
+        self.judging = False
+        """while it is true, an interrupt may be raised; ``so_far`` gives what was known before"""
         self.caught_up = False
         """whether everything that was there at the beginning has been read"""
         self._clock = options.clock
@@ -166,7 +179,9 @@ class Watcher:
         self._cost = 0.0
         self._stirred = -1
         self._due = False  # whether something came that was not judged
-        self._hot = False
+        self._odd = False  # whether a value came that a detector should see at once
+        self._ranked = self._rank_cost = 0.0  # as the two above, of a judgement without series
+        self._answers: dict[str, tuple[Occurrence, ...]] = {}  # what was said of series, by source
         self._series: tuple[dict[str, Any], ...] = ()
         self._ranks: dict[str, int | None] = {}
         self._quiet: frozenset[str] = frozenset()
@@ -299,34 +314,47 @@ class Watcher:
             if lane is None:
                 lane = self._lanes[file, rank] = Lane(file.name, rank if rank is not None else rank_in_name(file.name))
             if lane.take(track, now, written, self.caught_up) and lane.odd:
-                self._hot = True
+                self._odd = True
 
     # ------------------------------------------------------------------ judging
 
     def _judge_if_due(self, now: float, events: list[Event]) -> None:
+        """Judge everything, or, where the series of many ranks take long, at first only what rules say of lines."""
+        # a failure that no line names may have to stand for a while before it is told
+        self._due = self._due or bool(self.alarms.waiting)
         if not self._due:
-            # a failure that no rule knows may have to stand for a while before it is told
-            self._due = bool(self.alarms.waiting)
-            if not self._due:
-                return
-        stirred = sum(feed.stirred for feed in self._feeds.values())
-        hot = self._hot or stirred != self._stirred or bool(self.alarms.waiting)
-        pause = max(HOT, SHARE_HOT * self._cost) if hot else max(CALM, SHARE_CALM * self._cost)
+            return
+        hot = self._stirring() != self._stirred or bool(self.alarms.waiting)
+        quick = self._cost < ENOUGH
+        soon = self._odd or (hot and quick)
+        pause = max(HOT, SHARE_HOT * self._cost) if soon else max(CALM, SHARE_CALM * self._cost)
         if now - self._judged >= pause:
             self._judge(now, old=not self.caught_up, events=events)
+        elif hot and not quick and now - self._ranked >= max(HOT, SHARE_HOT * self._rank_cost):
+            self._judge(now, old=not self.caught_up, events=events, series=False)
 
-    def _judge(self, now: float, *, old: bool, events: list[Event]) -> None:
-        began = time.perf_counter()
-        report = self.judge()
-        self._stirred = sum(feed.stirred for feed in self._feeds.values())
-        self._due = self._hot = False
+    def _stirring(self) -> int:
+        return sum(feed.stirred for feed in self._feeds.values())
+
+    def _judge(self, now: float, *, old: bool, events: list[Event], series: bool = True) -> None:
+        began = time.thread_time()
+        self._stirred = self._stirring()
+        self.judging = True
+        report = self.judge(series=series)
+        self.judging = False
         for what, alarm in self.alarms.take(report, now, old):
             events.append(Event(what, time.time(), {"old": old}, alarm))
-        self._cost = time.perf_counter() - began
-        self._judged = self._clock()
+        took = time.thread_time() - began
+        self._ranked = self._clock()
+        if series:
+            self._due = self._odd = False
+            self._cost, self._judged = took, self._ranked
+        else:
+            self._rank_cost = took
 
-    def judge(self) -> Report:
-        """Findings and diagnoses of what the files hold so far."""
+    def judge(self, *, series: bool = True) -> Report:
+        """Findings and diagnoses of what the files hold so far; without ``series`` what was said of the training lines
+        last still holds."""
         scans: list[Scanned] = []
         paths: dict[str, str] = {}
         facts: dict[str, Any] = {}
@@ -339,20 +367,23 @@ class Watcher:
             paths[file.name] = file.path
             for key, (value, _) in feed.facts.items():
                 facts.setdefault(key, value)
-        judged = scans
-        series: tuple[dict[str, Any], ...] = ()
-        if any(scan.tracks or scan.memory for scan in scans):
+        if not series:
+            judged = [_with(scan, self._answers.get(scan.name, ())) for scan in scans]
+        elif any(scan.tracks or scan.memory for scan in scans):
             from doctor import training
 
-            judged, series, _ = training.judge(self.base, scans, paths)
+            judged, self._series, _ = training.judge(self.base, scans, paths)
+            own = {self.base.ids[position] for position in self.base.series}
+            self._answers = {s.name: tuple(o for o in s.occurrences if o.rule in own) for s in judged}
+        else:
+            judged, self._series, self._answers = scans, (), {}
         findings, diagnoses, run = ranking.judge(self.base, judged, facts)
-        self._series = series
         self._ranks = {s.scan.name: s.rank for s in place_sources(scans)}
         for lane in self._lanes.values():
             if lane.rank is None:
                 lane.rank = self._ranks.get(lane.name)
         self.report = Report({"kind": "inputs", "inputs": list(self.inputs)}, "unknown", diagnoses, findings,
-                             series=series, run=run)  # fmt: skip
+                             series=self._series, run=run)  # fmt: skip
         return self.report
 
     # ------------------------------------------------------------------ what no line reports
@@ -497,10 +528,11 @@ class Watcher:
 
     def so_far(self, *, interrupted: bool = True) -> Report:
         """A report of what was read so far, with nothing read for it."""
-        report = self.report if self.report and (not self._due or self._cost > ENOUGH) else self.judge()
+        held = self.judging or not self._due or self._cost > ENOUGH
+        report = self.report if self.report and held else self.judge()
         files = [(f, self._feeds[f]) for f in self._follower.files if f in self._feeds]
         seen = tuple(
-            InputSeen(file.name, feed.kinds, feed.size, 0, self._ranks.get(file.name),
+            InputSeen(file.name, feed.kinds, feed.size, feed.lines, self._ranks.get(file.name),
                       "partial" if file.behind else "read" if feed.wanted else "not_judged")
             for file, feed in files
         )  # fmt: skip

@@ -160,6 +160,20 @@ def test_an_edit_beyond_its_place_is_refused():
         verify.python_spans(before, "a = f(1\nb = g(2)\n", [(7, 8, 0)])
 
 
+def test_a_keyword_is_never_given_twice(tmp_path):
+    before = "f(a=1, b=2)\n"
+    with pytest.raises(Refused, match="not_as_wanted"):
+        verify.python_spans(before, "f(b=1, b=2)\n", [(2, 3, 1)])
+    path = write(tmp_path / "m.py", "from mindspore import nn\na = nn.LayerNorm((8,), eps=1e-6, epsilon=1e-5)\n")
+    assert patched(path, "API504", "2.10.0")[0] is None
+
+
+def test_a_name_that_runs_today_is_only_replaced_on_demand(tmp_path):
+    text = "from mindspore.communication.comm_func import all_reduce\nx = all_reduce(y)[0]\n"
+    found = propose.find([write(tmp_path / "m.py", text)], Options(("API506",), mindspore="2.10.0"))
+    assert [one.fixes[0]["applicability"] for one in found] == ["unsafe"]
+
+
 def test_a_rewrite_that_mends_nothing_is_not_made(tmp_path):
     path = write(tmp_path / "m.py", "from mindspore import nn\na = nn.GELU('tanh')\nb = nn.GELU('tanh')\n")
     found = propose.find([path], Options(("CODE531",)))

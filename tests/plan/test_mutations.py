@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from doctor import rulebase
+from doctor import checkup, rulebase
 from doctor.model import CONFIDENCES, SEVERITIES, Verdict
 from doctor.plan import detect, judge
 
@@ -149,3 +149,45 @@ def test_one_slip_of_the_pen_is_found_first_with_its_line(base, old, new, rule):
     found = failures(base, LLAMA, wrong)
     assert found[0].id == rule, [(f.id, f.title["en"]) for f in found]
     assert line in [e.line for e in found[0].evidence]
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "rule"),
+    [
+        ("llama2_7b_8p.yaml", "  hidden_size:", "  hiden_size:", "CFG509"),
+        ("qwen3_32b_16p.yaml", "  micro_batch_num:", "  micro_batch_nun:", "CFG508"),
+        ("qwen3_32b_16p.yaml", "\nparallel_config:", "\nparalel_config:", "CFG509"),
+        ("llama2_7b_8p.yaml", "type: LlamaConfig", "type: LlamConfig", "CFG513"),
+    ],
+)
+def test_what_a_slip_breaks_stands_below_it(base, name, old, new, rule):
+    text = (FOLDER / name).read_text()
+    assert old in text
+    findings = judge.judge(detect.read(name, text.replace(old, new, 1)), base, FACTS)
+    head = checkup.diagnose(base, findings)[0]
+    assert head.rule == rule, head.rule
+    below = [findings[n] for n in head.consequences]
+    assert all(SEVERITIES.index(head.severity) <= SEVERITIES.index(f.severity) for f in below)
+    right = {f.id for f in judge.judge(detect.read(name, text), base, FACTS) if f.verdict is Verdict.FAIL}
+    assert not {f.id for f in below if f.because} & right
+
+
+def test_a_fault_of_its_own_does_not_hide_below_a_slip(base):
+    text = (FOLDER / LLAMA).read_text().replace("  hidden_size:", "  hiden_size:", 1)
+    text = changed(text, "epochs", "0")[0]
+    findings = judge.judge(detect.read(LLAMA, text), base, FACTS)
+    heads = [d.rule for d in checkup.diagnose(base, findings)]
+    assert "CFG575" in heads and "CFG509" in heads
+
+
+def test_of_several_values_the_suspect_comes_first(base):
+    text, line = changed((FOLDER / LLAMA).read_text(), "hidden_size", "4100")
+    first = failures(base, LLAMA, text)[0]
+    assert first.args["key"] == "hidden_size" and first.args["line"] == str(line) == str(first.evidence[0].line)
+
+
+@pytest.mark.parametrize("word", ["Treu", "Ture", "tru", "Falsse", "flase", "Fales"])
+def test_a_misspelt_switch_is_found_wherever_it_stands(base, word):
+    text = "model: {model_config: {type: LlamaConfig}}\ntrain_dataset:\n  data_loader:\n    shuffle: " + word + "\n"
+    found = failures(base, LLAMA, text)
+    assert found[0].id == "CFG512" and found[0].evidence[0].line == 4

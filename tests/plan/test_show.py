@@ -61,5 +61,20 @@ def test_the_mapping_of_weights_is_a_table(lang):
     tensors = tuple(weights.Tensor(r.hf, "F32", r.shape) for r in weights.expected(shape, "gpt2"))[1:]
     header = weights.Header("m", "safetensors", (*tensors, weights.Tensor("own", "F32", (1,))), 1)
     lines = show.weight_table(weights.compare(header, shape, "gpt2"), lang)
-    assert "wte.weight" in lines[0] and "backbone.embedding.word_embedding.embedding_table" in lines[0]
-    assert "own" in lines[-1]
+    missing = next(line for line in lines if "wte.weight" in line)
+    assert "backbone.embedding.word_embedding.embedding_table" in missing and "[20, 16]" in missing
+    assert lines[-1].startswith("own") and "[" not in lines[-1]
+    short = show.weight_table(weights.compare(header, shape, "gpt2"), lang, every=False)
+    assert any("wte.weight" in line for line in short) and not any("ln_1" in line for line in short)
+
+
+def test_layers_that_fit_alike_are_one_row():
+    text = '{"model_type": "gpt2", "n_embd": 16, "n_layer": 12, "n_head": 2, "n_positions": 8, "vocab_size": 20}'
+    shape = memory.shape_of(detect.read("config.json", text))
+    tensors = [weights.Tensor(r.hf, "F32", r.shape) for r in weights.expected(shape, "gpt2")]
+    wrong = [t._replace(shape=(1,)) if t.name == "h.5.ln_1.weight" else t for t in tensors]
+    rows = show.weight_rows(weights.compare(weights.Header("m", "safetensors", tuple(wrong), 1), shape, "gpt2"))
+    rows = {row["name"]: row for row in rows}
+    assert rows["h.{0-4,6-11}.ln_1.weight"]["count"] == 11 and rows["h.5.ln_1.weight"]["verdict"] == "shape"
+    assert rows["h.{0-11}.mlp.c_fc.weight"]["target"] == "backbone.blocks.{0-11}.output.mapping.weight"
+    assert sum(row["count"] for row in rows.values()) == len(tensors)

@@ -5,6 +5,7 @@ import struct
 
 import pytest
 
+from doctor import cli
 from doctor.plan import hf, memory, weights
 from doctor.plan.schema import Plan, Trouble
 
@@ -206,3 +207,21 @@ def test_a_refused_file_is_a_fact_of_the_plan():
     plan = Plan("huggingface", "config.json")
     weights.into(plan, Trouble("bad_header", "m.safetensors", 0, {"why": "short"}), "gpt2", None)
     assert plan.get("weights.problem") == "bad_header"
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_check_shows_the_weights_beside_the_model(named, tmp_path, capsys):
+    _, _, shapes = expected_shapes()
+    shapes["h.0.mlp.c_fc.weight"] = shapes["h.0.mlp.c_fc.weight"][::-1]
+    del shapes["ln_f.bias"]
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    path = safetensors(tmp_path / ("other.safetensors" if named else "model.safetensors"), {**shapes, "own": (3,)})
+    paths = [str(tmp_path / "config.json"), *([path] if named else [])]
+    cli.run(["check", *paths, "--only", "CFG", "--format", "json"])
+    (table,) = json.loads(capsys.readouterr().out)["facts"]["plan.weights"]["value"]
+    verdicts = {row["name"]: row["verdict"] for row in table["rows"]}
+    assert verdicts["h.0.mlp.c_fc.weight"] == "transposed" and verdicts["ln_f.bias"] == "missing"
+    assert verdicts["own"] == "extra" and verdicts["wte.weight"] == "ok" and table["weights"] == path
+    cli.run(["check", *paths, "--only", "CFG", "--lang", "en", "--no-color"])
+    text = capsys.readouterr().out
+    assert "missing 1" in text and "not in the model" in text and "tied to the embedding" in text

@@ -1,17 +1,19 @@
 """Profiles of ranks become values, findings and a table; what was not read is said."""
 
 import json
+import random
 import shutil
 from pathlib import Path
 
 import pytest
 
-from doctor import engine, profile
-from doctor.profile import facts
+from doctor import engine, profile, rulebase
+from doctor.profile import facts, judge
 from doctor.render import text
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW = ROOT / "fixtures" / "profiles" / "slow"
+FIRST = SLOW / "node0_4710_20260301081502123_ascend_ms" / "ASCEND_PROFILER_OUTPUT"
 HEALTHY = ROOT / "fixtures" / "healthy" / "profile"
 
 
@@ -49,7 +51,7 @@ def test_a_healthy_profile_raises_nothing():
 
 def test_the_slow_rank_is_named_and_explains_the_others(slow):
     first = slow.diagnoses[0]
-    assert (first.rule, first.place.rank) == ("PERF727", 2)
+    assert (first.rule, first.place.rank, first.place.host) == ("PERF727", 2, None)
     assert {slow.findings[n].id for n in first.consequences} == {"PERF720", "PERF728"}
     assert fired(slow) == {"PERF720", "PERF722", "PERF723", "PERF725", "PERF727", "PERF728", "PERF729"}
 
@@ -87,7 +89,7 @@ def test_the_tables_of_msprof_say_the_same_kind_of_things():
     assert found["iteration_ms"] == pytest.approx(0.938)
     assert found["memcpy"] == pytest.approx(100 * 90 / 2190, abs=0.05)
     assert found["matmul"] == pytest.approx(100 * 11.6 / 16.0, abs=0.05), "of op_summary, not of op_statistic too"
-    assert found["data_op"] == "Map(id=1)"
+    assert (found["data_op"], found["queue_empty"]) == ("Map(id=2)", 97.1)
 
 
 def test_an_archive_is_read_like_a_folder(tmp_path, slow):
@@ -136,7 +138,7 @@ def test_what_cannot_be_judged_is_said_and_is_no_health(tmp_path):
 
 
 def test_a_file_that_ends_in_the_middle_is_partial(tmp_path):
-    whole = (SLOW / "node0_0_ascend_ms" / "ASCEND_PROFILER_OUTPUT" / "communication.json").read_text()
+    whole = (FIRST / "communication.json").read_text()
     path = tmp_path / "communication.json"
     path.write_text(whole[: len(whole) // 2])
     report = diagnosed(path)
@@ -145,7 +147,7 @@ def test_a_file_that_ends_in_the_middle_is_partial(tmp_path):
 
 
 def test_a_paste_may_hold_a_table_among_words():
-    table = (SLOW / "node0_0_ascend_ms" / "ASCEND_PROFILER_OUTPUT" / "step_trace_time.csv").read_text()
+    table = (FIRST / "step_trace_time.csv").read_text()
     report = engine.diagnose([], paste=("Why is it so slow?\n\n" + table).encode())
     assert "PERF720" in fired(report)
     (found,) = [d for d in report.diagnoses if d.rule == "PERF720"]
@@ -164,3 +166,54 @@ def test_values_are_those_that_are_declared(slow):
         assert {f"profile.{name}" for name in found} <= set(facts.OF_RANK)
     assert {f"profile.{name}" for name in slow.facts["profile"]["value"]["run"]} <= set(facts.OF_RUN)
     json.dumps(slow.facts)
+
+
+def test_the_table_can_be_shown_in_ascii(slow):
+    table = text.plain(text.layout(slow, "en", ascii_only=True)).split("Where the time goes", 1)[1].split("Read:", 1)[0]
+    assert table.isascii()
+
+
+def test_a_table_of_the_ai_cpu_alone_is_summed(tmp_path):
+    path = tmp_path / "aicpu_0_1.csv"
+    path.write_text(
+        "Timestamp(us),Node,Compute_time(us),Memcpy_time(us),Task_time(us),Dispatch_time(us),Total_time(us)\n"
+        "1.5,TopK,80,1,90,2,1000\n2.5,Assert,3,1,9,2,500\n"
+    )
+    report = diagnosed(path)
+    assert values(report)[None]["aicpu_ms"] == pytest.approx(1.5)
+    assert "TopK 66.7 %" in text.plain(text.layout(report, "zh"))
+
+
+def test_broken_tables_never_end_in_a_crash():
+    files = [p for p in sorted(SLOW.parent.rglob("*")) if p.suffix in (".csv", ".json")][:12]
+    base = rulebase.load()
+    rng = random.Random(5)
+    for _ in range(40):
+        found = []
+        for path in rng.sample(files, 4):
+            data = bytearray(path.read_bytes())
+            for _ in range(rng.randint(1, 6)):
+                at = rng.randrange(len(data) + 1)
+                data[at : at + rng.choice((0, 1, 30))] = rng.choice(
+                    (b"", b'"', b",", b"\n", b"\0", b"1e999", b"{", b"\xff", b"N/A")
+                )
+            kind = profile.kind_of(bytes(data))
+            if kind:
+                found.append(profile.read(str(path), kind, [bytes(data)]))
+        judged = judge.judge(base, found)
+        assert judged.crashed == {}
+        json.dumps(judged.shown, allow_nan=False)
+
+
+def test_all_tells_which_columns_were_read_and_which_were_not(slow):
+    plain = text.plain(text.layout(slow, "en", every=True))
+    (line,) = [row for row in plain.splitlines() if "kernel_details.csv (×4)" in row and "columns read" in row]
+    assert "Accelerator Core" in line and "68 rows" in line
+    assert "not used: Model ID" in plain
+
+
+def test_the_folder_of_a_rank_names_it(tmp_path):
+    for rank in (5, 6):
+        folder = tmp_path / f"rank_{rank}" / "ASCEND_PROFILER_OUTPUT"
+        shutil.copytree(FIRST, folder)
+    assert set(values(diagnosed(tmp_path))) == {5, 6}

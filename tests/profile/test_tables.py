@@ -72,8 +72,8 @@ def test_a_quote_that_nobody_closes_costs_one_row():
 
 def test_columns_that_are_missing_or_not_used_are_named():
     table = read(OPERATORS.replace("Task Wait Time(us)", "Block Dim"))
-    assert "Block Dim" in table.unused
-    assert "task wait time" in table.missing
+    assert table.unused == ("Block Dim",)
+    assert "op state" in table.missing
 
 
 def test_an_unknown_table_says_its_columns_and_no_row():
@@ -90,6 +90,22 @@ def test_nothing_in_a_table_is_no_failure(text):
     table = read(text)
     assert table.rows == 0
     assert profile.unread(table)["zh"]
+
+
+def test_tables_of_older_versions_are_in_ms():
+    table = read("op_type,execution_time,execution_frequency,percent\nMatMul,12.5,4,80\nCast,3.5,2,20\n")
+    assert (table.kind, classes(table)) == ("statistic", {"matmul": 12.5, "copy": 3.5})
+    table = read(
+        "serial_number,kernel_type,total_time,dispatch_time,execution_time,run_start,run_end\n1,InitData,7.9,0,7,1,2\n"
+    )
+    assert (table.kind, table.data["nodes"]) == ("aicpu", {"InitData": [1, 7.9]})
+
+
+def test_a_table_of_communication_alone_holds_no_operators():
+    table = read(
+        "OP Type,Count,Total Time(us),Min Time(us),Ratio(%)\nhcom_allReduce_,4,900.0,1.0,90\nallGather,1,100,1,10\n"
+    )
+    assert classes(table) == {"communication": pytest.approx(1.0)}
 
 
 def test_types_lines_and_devices_are_bounded():

@@ -10,12 +10,15 @@ from textual.widgets import DataTable, Input, Tree
 from doctor.model import Edit
 from doctor.patch import diff
 from doctor.patch.plan import FilePatch
+from doctor.plan import memory
 from doctor.render.plot import bar
 from doctor.tui import configs
 from doctor.tui.app import DoctorApp
 from doctor.tui.screens.confirm import ConfirmScreen
 from doctor.tui.screens.home import HomeScreen
 from doctor.tui.screens.model import ModelScreen
+from doctor.tui.screens.model.memory import stacked
+from doctor.tui.screens.model.patching import PatchPage
 from doctor.tui.screens.open import OpenScreen
 from doctor.tui.widgets.diffview import DiffView
 
@@ -110,10 +113,22 @@ async def test_marks_and_bars_are_ascii_on_request(monkeypatch):
         tree = [str(the.screen.query_one(Tree).render_line(y).text) for y in range(6)]
         assert all(line.isascii() for line in tree) and "x PAR901" in tree[1] + tree[2]
         await press(pilot, "2")
-        assert "####" in text_of(the) and "█" not in text_of(the)
+        assert "####" in text_of(the) and "█" not in text_of(the) and "OOOOAA" in text_of(the)
         await press(pilot, "4", "down", "space")
+        assert not the.screen.query_one(DiffView).beside
+        await pilot.resize_terminal(140, 40)
+        await settle(pilot)
         rows = [the.screen.query_one(DiffView).render_line(y).text for y in range(10)]
         assert any(" | " in row for row in rows) and all(row.isascii() for row in rows)
+
+
+def test_the_parts_of_a_stage_fill_its_bar_exactly():
+    rows = [
+        memory.Row(name, size, "", {}, "") for name, size in (("weights", 1.0), ("logits", 0.001), ("runtime", 3.0))
+    ]
+    drawn = stacked(rows, 4.0, 9)
+    assert "".join(text for text, _ in drawn) == "W█R██████" and len({style for _, style in drawn}) == 2
+    assert stacked(rows, 0.0, 9) == [] and stacked(rows, 1.0, 3, plain=True) == [("WWW", drawn[0][1])]
 
 
 def test_something_is_seen_of_everything_above_nothing():
@@ -334,7 +349,7 @@ async def test_only_the_patch_that_was_asked_about_is_written(place):
         await press(pilot, "m", "4", "a")
         model = the.screen_stack[-2]
         assert isinstance(model, ModelScreen)
-        model._compose_patch()
+        model.query_one(PatchPage).compose_patch()
         await press(pilot, "y")
         assert (place / "broken.yaml").read_text() == BROKEN
         assert any("changed meanwhile" in text for text in notices(the))
@@ -354,7 +369,7 @@ async def test_aliases_need_a_word(place):
 
 async def test_old_and_new_stand_beside_each_other_where_there_is_room():
     the = app_for()
-    async with the.run_test(size=(120, 40)) as pilot:
+    async with the.run_test(size=(140, 40)) as pilot:
         await press(pilot, "m", "4", "tab")
         view = the.screen.query_one(DiffView)
         beside = [view.render_line(y).text for y in range(9)]

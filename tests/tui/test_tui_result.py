@@ -1,5 +1,7 @@
 """The pages of a report: causes, timeline, plots, inputs, the log beside them; and taking pieces of it along."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +23,7 @@ from doctor.tui.widgets.logview import LogView
 from doctor.tui.widgets.plots import PlotPane
 from doctor.tui.widgets.timeline import Timeline
 
+ROOT = Path(__file__).resolve().parents[2]
 SIZES = [(80, 24), (120, 40), (200, 60)]
 BEGAN = 1773824400.0
 """2026-03-18 09:00:00"""
@@ -500,3 +503,16 @@ async def test_an_expression_is_searched_for_in_linear_time_and_a_wrong_one_is_s
         line.value = "(a*)*b$"
         await press(pilot, "enter")
         assert "no hit" in text_of(the)
+
+
+async def test_a_profile_is_a_table_among_the_plots(app, run):
+    the = app()
+    async with the.run_test(size=(120, 40)) as pilot:
+        screen = await shown(pilot, engine.diagnose([str(ROOT / "fixtures" / "profiles" / "slow")]))
+        await press(pilot, "3")
+        pane = screen.query_one(PlotPane)
+        assert [one.name for one in pane.drawn] == ["profile"]
+        assert "Where the time goes" in text_of(the)
+        assert "71.6 %" in text_of(the) and "MatMulV3 55.4 %" in text_of(the)
+        await press(pilot, "left", "right")
+        assert pane.chosen.name == "profile"

@@ -406,3 +406,30 @@ def test_one_look_at_256_ranks_is_cheap_and_memory_bounded(run, clock):
 
 def test_options_have_a_clock_of_their_own():
     assert Options().clock is time.monotonic
+
+
+def test_where_series_take_long_a_failure_is_told_before_they_are_judged_again(run, clock):
+    run.log(0, steps(1, 60))
+    run.log(1, steps(1, 60) + steps(61, 70, loss="nan"))
+    watcher = run.watch(clock=clock)
+    told = {e.alarm.rule for e in alarms(all_read(watcher))}
+    watcher._cost = 100.0
+    run.log(0, steps(61, 70) + OOM)
+    [event] = alarms(later(watcher, clock, 1.0))
+    assert (event.kind, event.alarm.ranks) == ("alarm", (0,)) and watcher._cost == 100.0
+    assert told <= {d.rule for d in watcher.report.diagnoses}
+
+
+def test_an_interrupted_judgement_leaves_what_was_known(run, clock, monkeypatch):
+    run.log(0, steps(1, 60) + OOM)
+    watcher = run.watch(clock=clock)
+    all_read(watcher)
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("doctor.ranking.judge", interrupted)
+    run.log(0, UNKNOWN)
+    with pytest.raises(KeyboardInterrupt):
+        later(watcher, clock)
+    assert watcher.judging and [d.severity for d in watcher.so_far().diagnoses] == ["error"]

@@ -19,7 +19,7 @@ Section = tuple[str, tuple[tuple[str, str], ...]]
 
 ANYWHERE: Section = ("help.anywhere", (
     ("Ctrl+P", "key.palette"), ("?  F1", "key.help"), ("o", "key.open"), ("e", "key.machine"),
-    ("m", "key.model"), ("t", "key.smoke"),
+    ("m", "key.model"), ("t", "key.smoke"), ("w", "key.watch"),
     ("k", "key.checks"),
     ("l  F2", "key.language"), ("Esc", "key.back"), ("q  Ctrl+Q", "key.quit"),
 ))  # fmt: skip

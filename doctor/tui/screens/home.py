@@ -37,9 +37,14 @@ class PathInput(Input):
             super().__init__()
             self.text = text
 
+    @staticmethod
+    def is_log(text: str) -> bool:
+        """Whether a paste is more than a line."""
+        return "\n" in text.strip() or "\r" in text.strip()
+
     def _on_paste(self, event: events.Paste) -> None:
         # for a single line the handler of Input runs after this one, without being called
-        if "\n" in event.text.strip() or "\r" in event.text.strip():
+        if self.is_log(event.text):
             event.stop()
             event.prevent_default()
             self.post_message(self.Pasted(event.text))
@@ -100,7 +105,6 @@ class HomeScreen(TranslatedScreen[None]):
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one(PasteArea).focus()
         self.set_interval(0.25, self.refresh_status)
 
@@ -182,7 +186,8 @@ class HomeScreen(TranslatedScreen[None]):
         self.query_one("#home-or", Static).update(self.tr("home.or"))
         self.query_one(PathInput).placeholder = self.tr("home.path")
         for name in ("go", "open", "demo", *(place.name for place in PLACES)):
-            self.query_one(f"#{name}", Button).label = Text(self.tr(f"home.{name}"))
+            label = self.tr(f"home.{name}")
+            self.query_one(f"#{name}", Button).label = Text(label.replace("…", "...") if ascii_only() else label)
         self._fill_menu()
         self._fill_recent()
         self._glance()

@@ -105,7 +105,6 @@ class MachineScreen(TranslatedScreen[None]):
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.query_one("#machine-table", DataTable).focus()
         if self.doctor.checking is None:
             self.doctor.check_machine()
@@ -260,10 +259,9 @@ class MachineScreen(TranslatedScreen[None]):
         self._explain(self._selected())
 
     def _selected(self) -> str:
-        table = self.query_one("#machine-table", DataTable)
-        if not table.row_count:
-            return ""
-        return table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value or ""
+        # the cursor may stand below the last row for a moment after the table was filled with fewer
+        row = self.query_one("#machine-table", DataTable).cursor_row
+        return f"{row}:{self._shown[row].id}" if 0 <= row < len(self._shown) else ""
 
     def _chosen(self) -> Row | None:
         number, _, _ = self._selected().partition(":")
@@ -315,8 +313,8 @@ class MachineScreen(TranslatedScreen[None]):
     # ------------------------------------------------------------------ actions
 
     @on(DataTable.RowHighlighted)
-    def _row(self, event: DataTable.RowHighlighted) -> None:
-        self._explain(str(event.row_key.value or ""))
+    def _row(self) -> None:
+        self._explain(self._selected())
 
     @on(Input.Changed, "#machine-filter")
     def _filtered(self) -> None:

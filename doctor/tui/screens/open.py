@@ -153,6 +153,7 @@ class OpenScreen(TranslatedModal[str | None]):
     offered.
     """
 
+    PASTES: ClassVar[bool] = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "tui.key.back"),
         Binding("f", "folder", "tui.key.folder"),

@@ -65,8 +65,10 @@ class ResultScreen(TranslatedScreen[None]):
         ("+ -", "key.wider"), ("f", "key.fold"), ("w", "key.whole"),
     ))  # fmt: skip
 
-    def __init__(self, report: Report, real_paths: dict[str, str]) -> None:
+    def __init__(self, report: Report, real_paths: dict[str, str], rule: str = "") -> None:
+        """``rule``: the diagnosis to begin with, the first one if there is none of that name."""
         super().__init__()
+        self._first_rule = rule
         self.report = report
         self._real_paths = real_paths
         self.tabs = tuple(
@@ -104,6 +106,7 @@ class ResultScreen(TranslatedScreen[None]):
         self.query_one(LogPane).real_paths = self._real_paths
         super().on_mount()
         self.query_one(CauseTree).focus()
+        self.query_one(CauseTree).go_to(self._first_rule)
 
     # ------------------------------------------------------------------ texts
 

@@ -1,4 +1,4 @@
-"""The smoke test, live: stages as they come, the loss, then every verdict."""
+"""The smoke test: knobs, then live its stages, loss, step time and memory, then every verdict with its details."""
 
 from __future__ import annotations
 
@@ -11,18 +11,32 @@ from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, VerticalScroll
+from textual.containers import Container, Vertical, VerticalScroll
 from textual.message import Message
-from textual.widgets import Footer, Input, Static
+from textual.widget import Widget
+from textual.widgets import Footer, Input, OptionList, Static, TabbedContent, TabPane
+from textual.widgets.option_list import Option
 
 from doctor import crash, smoke
-from doctor.model import Report
-from doctor.smoke import show
-from doctor.tui.base import TranslatedScreen, ascii_only, outside
+from doctor.i18n import pick, tr
+from doctor.model import Finding, Report, Verdict
+from doctor.ranking import fill_both
+from doctor.render.checks import mark_of
+from doctor.render.text import STYLES
+from doctor.smoke import scaled, show
+from doctor.smoke.runner import Target, default_python, examine, other_pythons
+from doctor.smoke.settings import Settings, SettingsError, checked, from_mapping
+from doctor.tui.base import TranslatedScreen, ascii_only, outside, wrap
 from doctor.tui.screens.save import copy, save
+from doctor.tui.widgets.causes import Item
+from doctor.tui.widgets.detail import Detail
+from doctor.tui.widgets.smokeform import SmokeForm
 
 BARS = ("▁▂▃▄▅▆▇█", "_.-=+*#@")
 """Levels of the loss, lowest first; the second row for terminals without Unicode."""
+
+CURVES = (("seconds", "step_time", "s"), ("host_mib", "memory", "MiB"), ("device_mib", "hbm", "MiB"))
+"""What is drawn of the steps besides the loss: field, text key, unit."""
 
 Runner = Callable[..., Report]
 
@@ -43,19 +57,51 @@ def chart(losses: Sequence[float], columns: int, plain: bool = False) -> str:
     return "".join(bars[round((v - low) / step)] if math.isfinite(v) else "x" for v in shown)
 
 
+def plot(values: Sequence[float], columns: int, rows: int, plain: bool = False) -> list[str]:
+    """Values as bars of several rows, the newest on the right; the lowest value fills one level, what is not finite is
+    a cross in the bottom row.
+
+    >>> plot([4.0, 2.0, 1.0, float("nan")], 8, 2, plain=True)
+    ['#   ', '###x']
+    """
+    shown = values[-columns:] if columns > 0 else []
+    finite = [value for value in shown if math.isfinite(value)]
+    if not finite or rows < 1:
+        return []
+    low, high = min(finite), max(finite)
+    levels = rows * (1 if plain else 8)
+    step = (high - low) / max(1, levels - 1) or 1.0
+    out = []
+    for row in range(rows - 1, -1, -1):
+        line = ""
+        for value in shown:
+            if not math.isfinite(value):
+                line += " " if row else "x"
+                continue
+            level = 1 + round((value - low) / step) - row * (1 if plain else 8)
+            if plain:
+                line += "#" if level > 0 else " "
+            else:
+                line += " " if level <= 0 else BARS[0][min(level, 8) - 1]
+        out.append(line)
+    return out
+
+
 class SmokeScreen(TranslatedScreen[None]):
-    """``runner`` is ``doctor.smoke.run`` or what stands for it in a test."""
+    """``runner`` is ``doctor.smoke.run`` or what stands for it in a test; ``examine`` tells of an interpreter."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "start", "tui.key.start"),
+        Binding("1", "tab('verdicts')", "tui.smoke.verdicts", show=False),
+        Binding("2", "tab('settings')", "tui.key.settings"),
         Binding("i", "python", "tui.key.python"),
         Binding("c", "copy", "tui.key.copy"),
         Binding("s", "save", "tui.key.save"),
         Binding("escape", "back", "tui.key.back"),
     ]
-    PALETTE: ClassVar[tuple[str, ...]] = ("start", "copy", "save", "back")
+    PALETTE: ClassVar[tuple[str, ...]] = ("start", "settings", "python", "copy", "save", "back")
     KEY_SECTION = ("help.smoke", (
-        ("r", "key.start"), ("i", "key.python"), ("Esc", "key.end"),
+        ("r", "key.start"), ("1  2", "key.smoke_pages"), ("i", "key.python"), ("Esc", "key.end"),
     ))  # fmt: skip
 
     class Told(Message):
@@ -72,33 +118,116 @@ class SmokeScreen(TranslatedScreen[None]):
             super().__init__()
             self.cancel, self.report, self.error = cancel, report, error
 
-    def __init__(self, runner: Runner = smoke.run) -> None:
+    class Examined(Message):
+        """What is known of the interpreter, and of the configuration."""
+
+        def __init__(self, number: int, target: Target | None, settings: Settings, error: tuple[str, str]) -> None:
+            super().__init__()
+            self.number, self.target, self.settings, self.error = number, target, settings, error
+
+    def __init__(self, runner: Runner = smoke.run, examine: Callable[[str], Target] = examine) -> None:
         super().__init__()
-        self._runner = runner
+        self._runner, self._examine = runner, examine
         self._cancel: threading.Event | None = None
         self._stages: list[tuple[str, float]] = []
-        self._losses: list[float] = []
-        self._step = 0
+        self._steps: list[dict[str, Any]] = []
         self._report: Report | None = None
         self._error = ("", "")
+        self._wrong = ("", "")
+        """why the knobs cannot work"""
+        self._asked = 0
+        self._target: Target | None = None
+        self._settings = Settings()
+        """what holds where nothing is given"""
 
     def compose(self) -> ComposeResult:
         yield Static(id="smoke-head", markup=False)
-        yield Input(id="smoke-python", compact=True)
         with Container(id="smoke-panes"):
             with VerticalScroll(id="smoke-live"):
                 yield Static(id="smoke-stages", markup=False)
-            with VerticalScroll(id="smoke-report"):
-                yield Static(id="smoke-text", markup=False)
+            with TabbedContent(id="smoke-tabs"):
+                with TabPane(" ", id="verdicts"), Vertical(id="smoke-report"):
+                    with VerticalScroll(id="smoke-summary", can_focus=False):
+                        yield Static(id="smoke-text", markup=False)
+                    yield OptionList(id="smoke-verdicts")
+                    yield Detail(id="smoke-detail")
+                with TabPane(" ", id="settings"):
+                    yield SmokeForm(id="smoke-form")
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
         super().on_mount()
         self.query_one("#smoke-live").focus()
+        self._ask()
 
     def on_unmount(self) -> None:
         if self._cancel is not None:
             self._cancel.set()
+
+    # ------------------------------------------------------------------ the knobs
+
+    @property
+    def form(self) -> SmokeForm:
+        return self.query_one(SmokeForm)
+
+    def _given(self) -> dict[str, Any]:
+        try:
+            return self.form.given()
+        except ValueError as error:
+            self._wrong = (self.tr("smoke.no_number", what=error),) * 2
+            return {}
+
+    def _check(self) -> None:
+        """Whether the knobs can work, as the command line would say it."""
+        self._wrong = ("", "")
+        given = self._given()
+        if self._wrong[0]:
+            return
+        knobs = {name: value for name, value in given.items() if name in Settings._fields}
+        try:
+            checked(from_mapping(self._settings._asdict() | knobs))
+        except SettingsError as refused:
+            self._wrong = (refused.zh, refused.en)
+
+    @on(SmokeForm.Changed)
+    def _turned(self) -> None:
+        self._check()
+        self._live()
+
+    @on(Input.Submitted)
+    def _entered(self, event: Input.Submitted) -> None:
+        """Enter asks the interpreter and the configuration that are named."""
+        if event.input.id in ("smoke-python", "smoke-from_config"):
+            self._ask()
+        self.form.screen.focus_next()
+
+    def _ask(self) -> None:
+        given = self._given()
+        self._asked += 1
+        self._look(self._asked, str(given.get("python", "")), str(given.get("from_config", "")))
+
+    @work(thread=True, exclusive=True, group="examine", exit_on_error=False)
+    def _look(self, number: int, python: str, config: str) -> None:
+        target, settings, error = None, Settings(), ("", "")
+        try:
+            target = self._examine(python or default_python())
+            if config:
+                settings = scaled.read(config).settings
+        except SettingsError as refused:
+            error = (refused.zh, refused.en)
+        except OSError as failure:
+            error = (f"{config}: {failure.strerror}",) * 2
+        self.post_message(self.Examined(number, target, settings, error))
+
+    @on(Examined)
+    def _examined(self, event: Examined) -> None:
+        if event.number != self._asked:
+            return
+        self._target, self._settings, self._error = event.target, event.settings, event.error
+        self.form.retranslate(self._settings)
+        self._check()
+        self._live()
+        self._result()
 
     # ------------------------------------------------------------------ running
 
@@ -108,26 +237,36 @@ class SmokeScreen(TranslatedScreen[None]):
         return self._cancel is not None
 
     def action_start(self) -> None:
-        """Train; nothing happens while a run is going on."""
-        if self.running:
+        """Start the run."""
+        self._check()
+        if self.running or self._wrong[0]:
+            self._live()
             return
         self._cancel = threading.Event()
-        self._stages, self._losses, self._step = [], [], 0
-        self._report, self._error = None, ("", "")
-        self._run(self._cancel, self.query_one("#smoke-python", Input).value.strip())
+        self._stages, self._steps, self._report, self._error = [], [], None, ("", "")
+        given = self._given()
+        given.setdefault("python", "")
+        self.query_one("#smoke-tabs", TabbedContent).active = "verdicts"
+        self._run(self._cancel, given)
         self.query_one("#smoke-live").focus()
         self.retranslate()
 
     @work(thread=True, exclusive=True, group="smoke", exit_on_error=False)
-    def _run(self, cancel: threading.Event, python: str) -> None:
+    def _run(self, cancel: threading.Event, given: dict[str, Any]) -> None:
         def listen(row: dict[str, Any]) -> None:
             self.post_message(self.Told(cancel, row))
 
+        from doctor.smoke.baseline import BaselineError
+
         report, error = None, ("", "")
         try:
-            report = self._runner(python=python, cancelled=cancel.is_set, listen=listen)
-        except smoke.SettingsError as refused:
+            report = self._runner(cancelled=cancel.is_set, listen=listen, **given)
+        except SettingsError as refused:
             error = (refused.zh, refused.en)
+        except BaselineError as failure:
+            error = (tr("zh", "smoke.baseline_bad", path=failure), tr("en", "smoke.baseline_bad", path=failure))
+        except OSError as failure:
+            error = (f"{failure.filename or ''}: {failure.strerror}",) * 2
         except Exception as failure:
             crash.save(failure, "tui")
             error = (f"{type(failure).__name__}: {failure}",) * 2
@@ -141,8 +280,7 @@ class SmokeScreen(TranslatedScreen[None]):
         if row["event"] == "stage":
             self._stages.append((str(row["stage"]), float(row["t"])))
         elif row["event"] == "step":
-            self._step = int(row["n"])
-            self._losses.append(float(row["loss"]))
+            self._steps.append(row)
         self._live()
 
     @on(Ended)
@@ -152,50 +290,133 @@ class SmokeScreen(TranslatedScreen[None]):
         self._cancel, self._report, self._error = None, event.report, event.error
         self.retranslate()
         self.refresh_bindings()
+        if event.report is not None and self.focused is not None and self.focused.id == "smoke-live":
+            self.query_one("#smoke-verdicts").focus()
 
     # ------------------------------------------------------------------ texts
 
     def retranslate(self) -> None:
-        self.query_one("#smoke-python", Input).placeholder = self.tr("smoke.python")
+        tabs = self.query_one("#smoke-tabs", TabbedContent)
+        for n, name in enumerate(("verdicts", "settings"), 1):
+            tabs.get_tab(name).label = Text(f"{n} {self.tr(f'smoke.{name}')}")
+        self.form.retranslate(self._settings)
+        self._check()
         self._live()
         self._result()
         self.refresh_bindings()
 
     def _live(self) -> None:
         head = Text(no_wrap=True, overflow="ellipsis")
+        english = self.doctor.lang == "en"
         if self.running:
             cancelling = self._cancel is not None and self._cancel.is_set()
             head.append(self.tr("smoke.cancelling" if cancelling else "smoke.running"))
+        elif self._wrong[0] or self._error[0]:
+            head.append(outside(self._wrong[english] or self._error[english]), STYLES["error"])
         elif self._report is not None:
             for style, piece in show.head(self._report, self.doctor.lang, ascii_only()):
                 head.append(piece, style)
         else:
-            head.append(outside(self._error[self.doctor.lang == "en"]) or self.tr("smoke.about"))
+            head.append(self.tr("smoke.about"))
         self.query_one("#smoke-head", Static).update(head)
-        text = Text()
+        text = Text(no_wrap=True)
         for n, (stage, began) in enumerate(self._stages):
             last = n == len(self._stages) - 1
             took = "" if last else f"{self._stages[n + 1][1] - began:7.1f} s"
             sign = (">" if self.running else "-") if last else ("+" if ascii_only() else "✔")
             text.append(f"{sign} {stage:<12}{took}\n", "bold" if last and self.running else "")
-        if self._losses:
-            columns = max(10, self.query_one("#smoke-live").size.width - 3)
-            text.append(f"\n{self.tr('smoke.loss', step=self._step, loss=f'{self._losses[-1]:.4g}')}\n")
-            text.append(chart(self._losses, columns, ascii_only()) + "\n", "cyan")
+        self._curves(text)
         self.query_one("#smoke-stages", Static).update(text)
 
-    def _result(self) -> None:
-        page = self.query_one("#smoke-text", Static)
-        if self._report is None:
-            page.update(self.tr("smoke.waiting" if self.running else "smoke.idle"))
+    def _curves(self, text: Text) -> None:
+        """Loss, step time and memory, as far as they were told."""
+        if not self._steps:
             return
-        columns = self.query_one("#smoke-report").scrollable_content_region.width - 1
-        text = Text(no_wrap=True)
-        for line in show.layout(self._report, self.doctor.lang, columns=columns, ascii_only=ascii_only())[1:]:
-            for style, piece in line:
+        live = self.query_one("#smoke-live")
+        columns, last = max(10, live.size.width - 3), self._steps[-1]
+        losses = [_float(row.get("loss")) for row in self._steps]
+        text.append(f"\n{self.tr('smoke.loss', step=last['n'], loss=f'{losses[-1]:.4g}')}\n")
+        rows = max(1, min(8, live.size.height - len(self._stages) - 8))
+        lines = plot(losses, columns, rows, ascii_only()) if rows > 1 else [chart(losses, columns, ascii_only())]
+        text.append("\n".join(lines or [chart(losses, columns, ascii_only())]) + "\n", "cyan")
+        for key, name, unit in (
+            ("seconds", "step_time", "s"),
+            ("host_mib", "memory", "MiB"),
+            ("device_mib", "hbm", "MiB"),
+        ):
+            values = [_float(row.get(key)) for row in self._steps if row.get(key) is not None]
+            if values:
+                text.append(self.tr(f"smoke.{name}", value=f"{values[-1]:.4g} {unit}") + "\n")
+                text.append(chart(values, columns, ascii_only()) + "\n", "green")
+
+    def _result(self) -> None:
+        page, rows = self.query_one("#smoke-text", Static), self.query_one("#smoke-verdicts", OptionList)
+        rows.display = self.query_one("#smoke-detail").display = self._report is not None
+        self.query_one("#smoke-summary").set_class(self._report is None, "-idle")
+        columns = max(30, self.query_one("#smoke-tabs").size.width - 4)
+        if self._report is None:
+            page.update(self._idle(columns))
+            return
+        lang, text = self.doctor.lang, Text(no_wrap=True)
+        lines = [*show.summary(self._report, lang, ascii_only())]
+        if self._report.partial:
+            lines.insert(0, pick(self._report.partial, lang))
+        for line in lines:
+            text.append("\n".join(wrap(outside(line), columns)) + "\n", "dim")
+        for pieces in show.table(compared, lang) if (compared := show.value(self._report, "compare")) else ():
+            for style, piece in pieces:
                 text.append(piece, style)
             text.append("\n")
         page.update(text)
+        at = rows.highlighted
+        rows.clear_options()
+        for finding in self._verdicts():
+            style = {"pass": STYLES["healthy"], "fail": STYLES[finding.severity]}.get(finding.verdict.value, "dim")
+            why = pick(finding.why, lang)
+            words = outside(pick(finding.title, lang) + (f" - {why}" if why else ""))
+            head = (f"{mark_of(finding, ascii_only())} {finding.id:<8} ", style)
+            label = Text.assemble(head, words, overflow="ellipsis", no_wrap=True)
+            rows.add_option(Option(label))
+        if rows.option_count:
+            rows.highlighted = min(at or 0, rows.option_count - 1)
+        self._detail()
+
+    def _verdicts(self) -> list[Finding]:
+        """What is wrong first, then what passed, what could not be told, what does not apply."""
+        if self._report is None:
+            return []
+        order = {Verdict.FAIL: 0, Verdict.CRASH: 0, Verdict.PASS: 1, Verdict.UNKNOWN: 2, Verdict.NOT_APPLICABLE: 3}
+        return sorted(self._report.findings, key=lambda finding: order[finding.verdict])
+
+    @on(OptionList.OptionHighlighted, "#smoke-verdicts")
+    def _detail(self) -> None:
+        at, verdicts = self.query_one("#smoke-verdicts", OptionList).highlighted, self._verdicts()
+        finding = verdicts[at] if at is not None and at < len(verdicts) else None
+        about: dict[str, dict[str, str]] = {}
+        base = self.doctor.rulebase()
+        if finding is not None and finding.id in base and finding.verdict in (Verdict.FAIL, Verdict.CRASH):
+            whole = base.whole(finding.id)
+            about = {key: fill_both(whole[key], finding.args) for key in ("cause", "next")}
+        item = Item(finding=finding) if finding is not None else None
+        self.query_one("#smoke-detail", Detail).show(item, about, self.doctor.lang)
+
+    def _idle(self, columns: int) -> Text:
+        """What would run, in which interpreter; what to do where that has no MindSpore."""
+        text = Text(no_wrap=True)
+        lines = [(self.tr("smoke.waiting" if self.running else "smoke.idle"), "")]
+        if self._target is not None:
+            versions = self._target.versions
+            where = {"python": outside(self._target.python), "version": outside(versions.get("python", "?"))}
+            if "mindspore" in versions:
+                lines.append((self.tr("smoke.target", mindspore=outside(versions["mindspore"]), **where), ""))
+            else:
+                others = [path for path in other_pythons() if path != self._target.python]
+                lines.append((self.tr("smoke.no_mindspore", **where), "bold yellow"))
+                lines.append((self.tr("smoke.choose_python"), ""))
+                lines += [("  " + outside(path), "cyan") for path in others[:6]]
+        for line, style in lines:
+            text.append("\n".join(wrap(line, columns)) + "\n", style)
+        return text
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.retranslate)
@@ -205,14 +426,21 @@ class SmokeScreen(TranslatedScreen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("copy", "save"):
             return self._report is not None
-        return not self.running if action in ("start", "python") else True
+        return not self.running if action in ("start", "python", "settings") else True
 
-    @on(Input.Submitted, "#smoke-python")
-    def _entered(self) -> None:
-        self.action_start()
+    def action_tab(self, name: str) -> None:
+        """The verdicts, or the knobs."""
+        self.query_one("#smoke-tabs", TabbedContent).active = name
+        wanted = "#smoke-device" if name == "settings" else "#smoke-verdicts" if self._report else "#smoke-live"
+        self.query_one(wanted, Widget).focus()
+
+    def action_settings(self) -> None:
+        """The knobs."""
+        self.action_tab("settings")
 
     def action_python(self) -> None:
         """Name the interpreter."""
+        self.action_tab("settings")
         self.query_one("#smoke-python", Input).focus()
 
     def action_copy(self) -> None:
@@ -226,11 +454,21 @@ class SmokeScreen(TranslatedScreen[None]):
             save(self, self._report)
 
     def action_back(self) -> None:
-        """End the run; without one, leave the input line, then the screen."""
+        """End the run; without one, leave the knobs, then the screen."""
         if self._cancel is not None:
             self._cancel.set()
             self._live()
-        elif isinstance(self.focused, Input):
-            self.query_one("#smoke-live").focus()
+        elif self.focused is not None and self.form in self.focused.ancestors:
+            if isinstance(self.focused, Input) and self.focused.id == "smoke-python":
+                self._ask()
+            self.action_tab("verdicts")
         else:
             self.dismiss()
+
+
+def _float(value: Any) -> float:
+    """A number of an event; texts are what JSON lacks."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan

@@ -62,6 +62,14 @@ class CauseTree(Tree[Item]):
             self.root.add_leaf(Text(tr(lang, f"verdict.{report.verdict}")), Item())
         self.cursor_line = 0
 
+    def go_to(self, rule: str) -> None:
+        """Unfold the diagnosis of a rule and put the cursor on it."""
+        for node in self.root.children:
+            if node.data is not None and node.data.diagnosis is not None and node.data.diagnosis.rule == rule:
+                node.expand()
+                self.call_after_refresh(self.move_cursor, node)
+                return
+
     def _diagnosis(self, report: Report, diagnosis: Diagnosis, lang: str, *, open_: bool) -> None:
         tail = [outside(place_text(diagnosis, lang)), tr(lang, f"confidence.{diagnosis.confidence}")]
         label = _label(diagnosis.severity, outside(pick(diagnosis.title, lang)), STYLES[diagnosis.severity])

@@ -18,7 +18,7 @@ from doctor.render.safe import printable, redact
 from doctor.tui.base import ascii_only, outside
 from doctor.tui.document import Shown, shown
 
-SIDE_FROM = 100
+SIDE_FROM = 140
 """Columns from which old and new stand beside each other."""
 
 LONGEST = 20_000

@@ -1,10 +1,11 @@
-"""The values that the ranks printed as plots with their events, and failed allocations as bars."""
+"""The values that the ranks printed as plots with their events, failed allocations as bars, a profile as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual import on
 from textual.binding import Binding, BindingType
@@ -15,7 +16,7 @@ from textual.widgets.option_list import Option
 
 from doctor.i18n import pick, texts, tr
 from doctor.model import Evidence, Finding, Report, Verdict
-from doctor.render import plot
+from doctor.render import plot, profile
 from doctor.render.lanes import cut
 from doctor.render.text import STYLES
 from doctor.tui.base import ascii_only, outside, wrap
@@ -28,7 +29,7 @@ FULL = 24
 
 
 class Drawn(NamedTuple):
-    """A plot that can be chosen: a series, or a finding with sizes of memory."""
+    """A plot that can be chosen: a series, a finding with sizes of memory, or (with neither) the table of a profile."""
 
     name: str
     rank: int | None
@@ -49,6 +50,8 @@ def plots_of(report: Report) -> list[Drawn]:
         if len(sizes) > 2 and key not in seen:
             seen.add(key)
             out.append(Drawn("memory", finding.place.rank, None, finding))
+    if profile.rows(report, "en"):
+        out.append(Drawn("profile", None))
     return out
 
 
@@ -117,6 +120,8 @@ class PlotPane(Container):
 
     def _label(self, one: Drawn) -> Text:
         rank = tr(self._lang, "rank", ranks=one.rank) if one.rank is not None else ""
+        if one.name == "profile":
+            return Text(tr(self._lang, "profile.title"), no_wrap=True)
         if one.series is None:
             assert one.finding is not None
             text = Text(f"{tr(self._lang, 'memory.drawn')} {rank}  ", no_wrap=True)
@@ -159,7 +164,7 @@ class PlotPane(Container):
 
     def _evidence(self) -> Evidence | None:
         one = self.chosen
-        if one is None:
+        if one is None or one.name == "profile":
             return None
         if one.finding is not None:
             return one.finding.evidence[0] if one.finding.evidence else None
@@ -180,6 +185,13 @@ class PlotPane(Container):
         text = Text(no_wrap=True)
         if one is None:
             return text.append(tr(self._lang, "tui.plots.none"))
+        if one.name == "profile":
+            assert self._report is not None
+            made = profile.rows(self._report, self._lang, every=True, columns=columns, ascii_only=ascii_only())
+            for style, line in made[1:]:
+                for part in [line] if cell_len(line) <= columns else wrap(outside(line), columns):
+                    text.append(outside(part) + "\n", style)
+            return text
         if one.finding is not None:
             for line in wrap(outside(pick(one.finding.title, self._lang)), columns):
                 text.append(line + "\n", "bold")
