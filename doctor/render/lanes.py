@@ -176,15 +176,15 @@ def axis(window: Window, columns: int) -> list[str]:
     return ["".join(names), "".join(ticks)]
 
 
-def marks_of(row: Row, events: Sequence[dict[str, Any]]) -> list[tuple[float, str]]:
-    """(seconds, what) of the events of a row, and its first failure where no event tells of it."""
+def marks_of(row: Row, events: Sequence[dict[str, Any]], ranks: Sequence[frozenset[int]]) -> list[tuple[float, str]]:
+    """(seconds, what) of the events of a row, and its first failure where no event tells of it. ``ranks`` are those of
+    each event."""
     if not row.lanes:
         return []
     mine, sources = set(row.ranks), {lane.get("source") for lane in row.lanes}
     out = []
-    for event in events:
-        ranks = event_ranks(event)
-        about = mine.intersection(ranks) if ranks else event["source"] in sources
+    for event, theirs in zip(events, ranks, strict=True):
+        about = not theirs.isdisjoint(mine) if theirs else event["source"] in sources
         if about and event.get("seconds") is not None:
             out.append((event["seconds"], event["what"]))
     what = "waiting" if row.state == "waited" else "failure"

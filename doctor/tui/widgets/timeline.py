@@ -74,6 +74,8 @@ class Timeline(ScrollView, can_focus=True):
         self._lang = "en"
         self._whole: Window | None = None
         self._marks: list[list[tuple[float, str]]] = []
+        self._row_of: list[int | None] = []
+        """the row of each event"""
 
     def fill(self, run: dict[str, Any], lang: str) -> None:
         """Show a run, the decisive minutes of it; shown again, in another language, everything stays where it is."""
@@ -87,28 +89,24 @@ class Timeline(ScrollView, can_focus=True):
             self._arrange()
             first = next((n for n, e in enumerate(self.events) if e["what"] == "cause"), 0)
             self.at = first if self.events else None
-            self.row = self._row_of(self.at) or 0
+            self.row = (self._row_of[self.at] if self.at is not None else None) or 0
         self.border_title = tr(lang, "tui.timeline.lanes")
         self.refresh()
 
     def _arrange(self) -> None:
         self.rows = lanes.rows_of(self._run, self.folded)
-        self._marks = [lanes.marks_of(row, self.events) for row in self.rows]
+        ranks = [lanes.event_ranks(event) for event in self.events]
+        sets = [frozenset(some) for some in ranks]
+        self._marks = [lanes.marks_of(row, self.events, sets) for row in self.rows]
+        by_rank = {rank: n for n, row in enumerate(self.rows) for rank in row.ranks}
+        by_source = {lane.get("source"): n for n, row in enumerate(self.rows) for lane in row.lanes}
+        # that of its first rank, else that of its source
+        self._row_of = [
+            by_rank.get(some[0]) if some else by_source.get(event["source"])
+            for some, event in zip(ranks, self.events, strict=True)
+        ]
         self.virtual_size = Size(0, len(self.rows) + HEAD)
         self.refresh()
-
-    def _row_of(self, at: int | None) -> int | None:
-        """The row of an event: that of its first rank, else that of its source."""
-        if at is None:
-            return None
-        event = self.events[at]
-        ranks = lanes.event_ranks(event)
-        for n, row in enumerate(self.rows):
-            if (ranks and ranks[0] in row.ranks) or (
-                not ranks and any(lane.get("source") == event["source"] for lane in row.lanes)
-            ):
-                return n
-        return None
 
     # ------------------------------------------------------------------ drawing
 
@@ -181,7 +179,7 @@ class Timeline(ScrollView, can_focus=True):
         if not self.events:
             return
         self.at = max(0, min(at, len(self.events) - 1))
-        row = self._row_of(self.at)
+        row = self._row_of[self.at]
         self.row = self.row if row is None else row
         if self.window is not None and self._whole is not None:
             seconds, (first, last) = self.events[self.at]["seconds"], self.window
@@ -212,11 +210,11 @@ class Timeline(ScrollView, can_focus=True):
             return
         moment = self.events[self.at]["seconds"] if self.at is not None else 0.0
         self.row = max(0, min(self.row + by, len(self.rows) - 1))
-        mine = [n for n in range(len(self.events)) if self._row_of(n) == self.row]
+        mine = [n for n, row in enumerate(self._row_of) if row == self.row]
         self.at = min(mine, key=lambda n: abs(self.events[n]["seconds"] - moment), default=None)
         self._in_view()
-        row = self.rows[self.row]
-        self.post_message(self.Moved(self.at, row.lanes[0] if row.lanes else None))
+        members = self.rows[self.row].lanes
+        self.post_message(self.Moved(self.at, members[0] if members else None))
 
     def action_event(self, by: int) -> None:
         """The next or the previous event."""
@@ -252,7 +250,7 @@ class Timeline(ScrollView, can_focus=True):
         rank = next(iter(self.rows[self.row].ranks), None) if self.rows else None
         self.folded = not self.folded
         self._arrange()
-        row = self._row_of(self.at)
+        row = self._row_of[self.at] if self.at is not None else None
         if row is None:
             row = next((n for n, one in enumerate(self.rows) if rank in one.ranks), 0)
         self.row = row
