@@ -310,10 +310,17 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
     def on_alarm(number: int, frame: Any) -> None:
         raise Stop("time")
 
+    timed: list[bool] = []
+
+    def cancelled() -> bool:
+        if args.max_seconds and "-" in inputs and not timed:
+            # asked for the first time when the reading begins: loading the rules is not to be broken off
+            timed.append(True)
+            signal.signal(signal.SIGALRM, on_alarm)
+            signal.setitimer(signal.ITIMER_REAL, args.max_seconds + 0.2)
+        return bool(interrupted)
+
     previous = signal.signal(signal.SIGINT, on_signal)
-    if args.max_seconds and "-" in inputs:
-        signal.signal(signal.SIGALRM, on_alarm)
-        signal.setitimer(signal.ITIMER_REAL, args.max_seconds + 0.2)
     progress = _Progress(args.lang) if sys.stderr.isatty() else None
     partial: str = getattr(args, "partial", None) or ""
     written: list[bool] = []
@@ -324,7 +331,7 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
     try:
         options = engine.Options(
             jobs=args.jobs, engine=args.engine, max_seconds=args.max_seconds, rules=args.rules,
-            cancelled=lambda: bool(interrupted), progress=progress, scanned=scans.extend,
+            cancelled=cancelled, progress=progress, scanned=scans.extend,
             kept=keep if partial else None, config=getattr(args, "config", ""),
         )  # fmt: skip
         report = engine.diagnose(inputs, options)

@@ -75,7 +75,11 @@ def examine(
     unknown = _unknown(base, run, sources, own, set(late))
     troubles += [trouble for trouble, _, _ in unknown]
     failed = {t.rank for t in troubles if t.rank is not None and not t.stays}
-    run = lanes.with_states(run, failed, late)
+    newest: dict[int, float] = {}
+    for group in groups:
+        if group.rank is not None and group.moment is not None and group.kind in ("own", "weak", "wait"):
+            newest[group.rank] = max(newest.get(group.rank, group.moment), group.moment)
+    run = lanes.with_states(run, failed, late, newest)
     votes, chains = waits.ends_of(edges, failed)
     first = blame.first_failure(run, troubles, set(late), votes, edges, exits)
     place, seen, gone, args = _named(first, unknown)

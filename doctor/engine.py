@@ -121,9 +121,9 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     """
     started = time.perf_counter()
     base = load(options.rules)
-    deadline = time.monotonic() + options.max_seconds if options.max_seconds else 0.0
     matcher = Matcher(base, options.engine)
     loaded = time.perf_counter()
+    deadline = time.monotonic() + options.max_seconds if options.max_seconds else 0.0
     read = _gather(matcher, inputs, options, paste, deadline)
     scanned = time.perf_counter()
     scans = [one.scan for one in read.kept if one.judged]

@@ -116,7 +116,7 @@ def _late(trouble: Trouble, run: Run, waited: Collection[int]) -> bool:
     stuck = _stuck(run, waited)
     if stuck is None or trouble.moment is None:
         return False
-    return trouble.moment > stuck + AFTERWARDS + run.clocks.doubt + 3 * run.step_seconds
+    return trouble.moment > stuck + AFTERWARDS + run.clocks.doubt + 3 * run.pace
 
 
 def _gone(
@@ -151,6 +151,8 @@ def _gone(
     exited = next((e for e in exits if e.rank in candidates), None)
     if exited is not None and exited.rank is not None:
         return Blame(None, _kind(run, exited.rank), (exited.rank,), False, exited)
+    # a log without a time-out says more than one that nobody collected
+    candidates = [rank for rank in candidates if run.lanes[rank].state != "missing"] or candidates
     if not candidates or len(candidates) * 2 > len(run.lanes):
         return _behind(run, candidates)
     if len(candidates) == 1:
@@ -181,6 +183,6 @@ def _behind(run: Run, candidates: Sequence[int]) -> Blame | None:
         a.last is not None
         and b.last is not None
         and a.step == b.step
-        and a.last + max(2 * run.step_seconds, run.clocks.doubt, 5.0) < b.last
+        and a.last + max(2 * run.pace, run.clocks.doubt, 5.0) < b.last
     )
     return Blame(None, _kind(run, first), (first,)) if fewer or earlier else None

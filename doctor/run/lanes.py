@@ -10,8 +10,8 @@ from doctor.scan.lazy import lazy
 
 SILENT = 60.0
 """Seconds without a line, at least, while others wrote, that make a rank silent."""
-SILENT_STEPS = 20
-"""Steps that would have passed in that time, at least, where steps are known."""
+SILENT_LINES = 5
+"""Training lines that would have been printed in that time, at least, where their pace is known."""
 ONE_FOLDER = 16
 """Cards of the largest server: so many worker logs in one folder are taken for those of one host."""
 
@@ -51,7 +51,8 @@ class Run(NamedTuple):
     missing: tuple[int, ...]
     clocks: clock.Clocks
     hosts: tuple[tuple[str, tuple[int, ...]], ...]
-    step_seconds: float
+    pace: float
+    """seconds between two training lines"""
 
     @property
     def stepped(self) -> float | None:
@@ -98,7 +99,7 @@ def assemble(sources: Sequence[Source]) -> Run | None:
     for rank in sorted(by_rank):
         named.setdefault(hosts.get(rank, ""), []).append(rank)
     order = sorted(named.items(), key=lambda one: one[1])
-    return Run(lanes, world, missing, clocks, tuple((h, tuple(r)) for h, r in order), _step_seconds(beats))
+    return Run(lanes, world, missing, clocks, tuple((h, tuple(r)) for h, r in order), _pace(beats))
 
 
 def world_of(sources: Sequence[Source], ranks: Iterable[int]) -> int | None:
@@ -148,14 +149,12 @@ def _beats(own: Sequence[Source]) -> dict[str, float]:
     return beats
 
 
-def _step_seconds(beats: Mapping[int, Mapping[str, float]]) -> float:
-    """The usual time between two steps of one rank, 0 if it is not known."""
+def _pace(beats: Mapping[int, Mapping[str, float]]) -> float:
+    """The usual time between two training lines of one rank, 0 if it is not known."""
     apart: list[float] = []
     for own in beats.values():
-        numbers = sorted(clock.numbers(own).items(), key=lambda one: one[1])
-        for (before, low), (after, high) in pairwise(numbers):
-            if high > low and own[after] > own[before]:
-                apart.append((own[after] - own[before]) / (high - low))
+        times = sorted(seconds for key, seconds in own.items() if key[0] == "s")
+        apart += [later - before for before, later in pairwise(times)]
     apart.sort()
     return apart[len(apart) // 2] if apart else 0.0
 
@@ -183,11 +182,14 @@ def _lane(rank: int, own: Sequence[Source], host: str, clocks: clock.Clocks) -> 
     return Lane(rank, tuple(own), host, state, min(starts, default=None), max(lasts, default=None), step, step_at)
 
 
-def with_states(run: Run, failed: Iterable[int], waited: Iterable[int]) -> Run:
-    """The run with the states that its troubles give: who failed by itself, who only waited, who fell silent."""
+def with_states(run: Run, failed: Iterable[int], waited: Iterable[int], seen: Mapping[int, float]) -> Run:
+    """The run with the states that its troubles give: who failed by itself, who only waited, who fell silent.
+    ``seen``: rank → the moment of its newest trouble, which may have no time of a record."""
     bad, late = set(failed), set(waited)
     lanes = dict(run.lanes)
     for rank, lane in run.lanes.items():
+        if rank in seen:
+            lane = lane._replace(last=max(seen[rank], lane.last if lane.last is not None else seen[rank]))
         if rank in bad:
             lanes[rank] = lane._replace(state="failed")
         elif rank in late and lane.state != "missing":
@@ -196,7 +198,7 @@ def with_states(run: Run, failed: Iterable[int], waited: Iterable[int]) -> Run:
     if not ends:
         ends = sorted(lane.last for lane in lanes.values() if lane.last is not None)
         ends = ends[len(ends) // 2 :][:1]
-    gap = max(SILENT, SILENT_STEPS * run.step_seconds, 3 * min(run.clocks.doubt, SILENT))
+    gap = max(SILENT, SILENT_LINES * run.pace, 3 * min(run.clocks.doubt, SILENT))
     for rank, lane in lanes.items():
         if lane.state == "running" and lane.last is not None and ends and lane.last < max(ends) - gap:
             lanes[rank] = lane._replace(state="silent")

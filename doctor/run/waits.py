@@ -33,6 +33,7 @@ _ABNORMAL = lazy(
     r"|serverId\[([\w.:]{3,60})\], ?deviceId\[(\d{1,4})\]"
     r"|: ?rank \[([^/\]]{1,60})/(\d{1,4})\] status\[(?:LOST|STUCK|[A-Z_]*CQE[A-Z_]*)\]"
 )
+_OWN = lazy(r"Discoverer:? ?\[([\w.:]{3,60})/(\d{1,4})\]")
 _LINK = lazy(r"\|\s{0,8}([\d.]{7,15})\((\d{1,7})\)\s{0,8}\|\s{0,8}\d+\s{0,8}\|\s{0,8}([\d.]{7,15})\((\d{1,7})\)")
 _ANSWERS = lazy(r"dst[_ ]?ip:? ?\[?((?:\d{1,3}\.){3}\d{1,3})")
 _GROUP = lazy(r"\branks\[(\d{1,7})\], ?group\[([^\]]{1,120})\]|\bgroup(?: ?name)?\[?:? ?\[?([\w.-]{1,120})\]?")
@@ -126,6 +127,9 @@ def waits_of(
         for found in _ABNORMAL.finditer(text):
             groups = [g for g in found.groups() if g]
             links.append((rank, (groups[0], int(groups[1])), source, seen))
+        for found in _OWN.finditer(text):
+            if rank is not None:
+                where.setdefault((found[1], int(found[2])), rank)
         for found in _ANSWERS.finditer(text):
             links.append((rank, (found[1], -1), source, seen))
         if speaks_for_several(source.scan.name) or rank is None:
@@ -141,6 +145,8 @@ def waits_of(
             words.setdefault(peer, (source, seen))
     for rank, place, source, seen in links:
         peer_ = where.get(place)
+        if peer_ is None:
+            peer_ = _beside(place, where)
         if peer_ is not None:
             mine = counts.setdefault(rank, {})
             # the heartbeat of HCCL watches all ranks and names the first; a notify names a neighbour
@@ -153,6 +159,14 @@ def waits_of(
         if rank is not None and peers:
             edges[rank] = tuple(peers)
     return Waits(edges, {p: n for p, n in counts.get(None, {}).items() if p < limit}, words)
+
+
+def _beside(place: tuple[str, int], where: Mapping[tuple[str, int], int]) -> int | None:
+    """The rank of a card that nobody names, by the other cards of its host: ranks of a host follow its cards."""
+    if place[1] < 0:
+        return None
+    shifts = {rank - device for (host, device), rank in where.items() if host == place[0] and device >= 0}
+    return next(iter(shifts)) + place[1] if len(shifts) == 1 else None
 
 
 def _peers(text: str) -> list[str]:

@@ -131,6 +131,7 @@ def _devices(checking: Checking, lang: str, columns: int, ascii_only: bool, one_
         return []
     names = Counter(str(one.get("name") or "?") for one in devices)
     title = tr(lang, "tui.glance.devices", n=len(devices), name=safe(", ".join(names)))
+    title = title.replace("×", "x") if ascii_only else title
     if not one_by_one or len(devices) > DEVICES:
         return [[("", row)] for row in wrap(f"{title}{tr(lang, 'tui.glance.colon')}{_all(devices, lang)}", columns)]
     out: list[Line] = [[("bold", title)]]

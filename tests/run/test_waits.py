@@ -51,6 +51,12 @@ def test_an_address_and_a_card_become_a_rank(source):
     assert edges(source, text, {}) == ()
 
 
+def test_a_card_that_no_list_names_is_found_beside_those_that_speak(source):
+    text = "Cluster Exception Location[IP/ID]:[192.0.2.7/{}], Discoverer:[192.0.2.7/{}], ExceptionType:[Stuck Occurred]"
+    seen = [(source, 8 + n, occurrence(text.format(6, n))) for n in (1, 3)]
+    assert waits.waits_of(seen, {}, 32).edges == {9: (14,), 11: (14,)}
+
+
 def test_a_table_of_links_names_the_ranks_of_addresses(source):
     text = "|  192.0.2.199(4)   |  16666  |   192.0.3.198(0)   |  3234403008  |  client  | time out"
     found = waits.waits_of(

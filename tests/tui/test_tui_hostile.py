@@ -75,7 +75,7 @@ async def test_random_keys_and_pastes_end_nothing(careful, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 async def test_two_thousand_random_keys_and_pastes_end_nothing(careful):
     await fuzz(careful, 20260401, 2000)
 

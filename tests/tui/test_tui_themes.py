@@ -1,7 +1,7 @@
 """Colours measured cell by cell, as WCAG 2.2 defines contrast, on the screens themselves."""
 
 import pytest
-from screen_helpers import HERE, diagnose, settle
+from screen_helpers import HERE, diagnose, settle, text_of
 from textual.color import Color
 
 from doctor.hosts.recording import load
@@ -115,6 +115,23 @@ async def test_the_key_of_the_palette_goes_through_all_themes_and_the_choice_is_
         assert seen == ["doctor-light", "doctor-contrast", "doctor-dark"]
     assert state.choices["theme"] == "doctor-dark"
     assert list(themes.THEMES) == list(LEAST)
+
+
+TEXTUAL = set("▏▁▂▃▄▅▆▇▉▊▋▌▍▎━╸╺")
+"""What Textual draws itself: scroll bars, the line below tabs, the edge of the footer."""
+
+
+async def test_what_the_doctor_draws_is_ascii_on_request(run):
+    the = DoctorApp(
+        lang="en", host=lambda: load(str(ROOT / "fixtures/hosts/npu-alarm-hbm-ecc.yaml")), glance=True, ascii_only=True
+    )
+    async with the.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        for keys in ("", "e", "2", "escape k", "escape question_mark", "escape d"):
+            await pilot.press(*keys.split())
+            await settle(pilot)
+            odd = {char for char in text_of(the) if not char.isascii()} - TEXTUAL - set("中文")
+            assert not odd, (keys, odd)
 
 
 async def test_marks_change_to_ascii_and_back_while_the_screen_is_open(app, run):

@@ -24,8 +24,8 @@ ANYWHERE: Section = ("help.anywhere", (
     ("l  F2", "key.language"), ("Esc", "key.back"), ("q  Ctrl+Q", "key.quit"),
 ))  # fmt: skip
 LOG: Section = ("help.log", (
-    ("/", "key.search"), ("Ctrl+R", "key.expression"), ("n  N", "key.next_hit"), ("R", "key.new_rule"), ("g  G", "key.ends"),
-    ("Left Right", "key.sideways"), ("0  $", "key.line_ends"),
+    ("/", "key.search"), ("Ctrl+R", "key.expression"), ("n  N", "key.next_hit"), ("R", "key.new_rule"),
+    ("g  G", "key.ends"), ("Left Right", "key.sideways"), ("0  $", "key.line_ends"),
 ))  # fmt: skip
 
 

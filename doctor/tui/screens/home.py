@@ -186,7 +186,8 @@ class HomeScreen(TranslatedScreen[None]):
         self.query_one("#home-or", Static).update(self.tr("home.or"))
         self.query_one(PathInput).placeholder = self.tr("home.path")
         for name in ("go", "open", "demo", *(place.name for place in PLACES)):
-            self.query_one(f"#{name}", Button).label = Text(self.tr(f"home.{name}"))
+            label = self.tr(f"home.{name}")
+            self.query_one(f"#{name}", Button).label = Text(label.replace("…", "...") if ascii_only() else label)
         self._fill_menu()
         self._fill_recent()
         self._glance()
