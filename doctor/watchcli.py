@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import glob
 import os
 import signal
 import sys
@@ -97,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _may_come(name: str) -> bool:
     """Whether a name is there, or may come to be there as a glob does."""
-    return os.path.exists(os.path.expanduser(name)) or glob.has_magic(name)
+    return os.path.exists(os.path.expanduser(name)) or any(mark in name for mark in "*?[")
 
 
 def _watch(args: argparse.Namespace, watcher: Watcher, stopped: list[bool]) -> int:
@@ -178,7 +177,7 @@ def _live(args: argparse.Namespace, watcher: Watcher) -> _Teller:
 
     def tell(events: list[Event]) -> None:
         told = [e for e in events if e.alarm is not None]
-        for line in show.as_text(told, args.lang):
+        for line in show.as_text(told, args.lang, brief=True):
             live.console.print(Text(line), soft_wrap=True)
         live.update(draw(), refresh=True)
 

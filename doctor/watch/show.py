@@ -72,8 +72,8 @@ def as_json(event: Event, **more: Any) -> str:
     return json.dumps({**clean(row), **more}, ensure_ascii=False)
 
 
-def as_text(events: Sequence[Event], lang: str) -> list[str]:
-    """Events as lines, one each; files that come or go together are one line."""
+def as_text(events: Sequence[Event], lang: str, *, brief: bool = False) -> list[str]:
+    """Events as lines, one each; files that come or go together are one line. ``brief``: no evidence, no advice."""
     out: list[str] = []
     waiting: list[Event] = []
 
@@ -91,7 +91,7 @@ def as_text(events: Sequence[Event], lang: str) -> list[str]:
             waiting.append(event)
             continue
         files()
-        out.append(_line(event, lang, _words(event, lang)))
+        out.append(_line(event, lang, _words(event, lang, brief)))
     files()
     return out
 
@@ -100,14 +100,14 @@ def _line(event: Event, lang: str, words: str) -> str:
     return f"{stamp(event.at)} {tr(lang, 'watch.event.' + event.kind)}: {words}"
 
 
-def _words(event: Event, lang: str) -> str:
+def _words(event: Event, lang: str, brief: bool) -> str:
     args = event.args
     if event.alarm is not None:
         alarm = event.alarm
         old = f" ({tr(lang, 'watch.old')})" if args.get("old") and event.kind == "alarm" else ""
         by = " " + tr(lang, "watch.by", rule=alarm.by) if event.kind == "explained" else ""
         line = f"{tr(lang, f'severity.{alarm.severity}')} {alarm_text(alarm, lang)}{by}{old}"
-        if event.kind not in ("alarm", "worse", "again"):
+        if brief or event.kind not in ("alarm", "worse", "again"):
             return line
         if alarm.evidence and alarm.evidence[0].text:
             line += f" | {safe(redact(alarm.evidence[0].text))[:300]}"
