@@ -411,13 +411,16 @@ class DoctorApp(App[None]):
         from doctor.tui.screens.open import OpenScreen
 
         if not isinstance(self.screen, OpenScreen):
-            screen = OpenScreen(os.getcwd(), several=self.diagnose_paths)
+            # where the last one was, also in an earlier run
+            start = os.path.dirname(self.state.recent[0]) if self.state.recent else ""
+            start = start if os.path.isdir(start) else os.getcwd()
+            screen = OpenScreen(start, several=self.diagnose_paths)
             self.push_screen(screen, lambda path: self.diagnose_path(path) if path else None)
 
     def action_demo(self) -> None:
         """Diagnose the shipped sample run."""
         folder = data_folder(os.path.join("fixtures", "demo"))
-        self.diagnose_path(os.path.relpath(folder) if os.path.isdir(folder) else folder)
+        self._start(Job((os.path.relpath(folder) if os.path.isdir(folder) else folder,)))
 
     def action_machine(self) -> None:
         """The checks of this machine."""

@@ -182,10 +182,12 @@ async def test_escape_ends_a_run_with_what_is_known_and_a_second_one_leaves():
         async with the.run_test(size=(120, 40)) as pilot:
             await pilot.press("e")
             assert asked.wait(10)
-            assert await shows(pilot, "> ENV501") or await shows(pilot, ">  ENV501")
+            assert await shows(pilot, "Free memory of the host")
+            table = the.screen.query_one(DataTable)
+            assert {str(table.get_row_at(n)[0])[0] for n in range(table.row_count)} >= {">", "."}
             assert "checks have answered" in text_of(the)
-            states = {row.running for row in the.checking.rows()}
-            assert states == {True, False} and all(row.finding is None for row in the.checking.rows())
+            # what needs no answer of the host is judged; what waits for one that is asked for runs; the rest waits
+            assert {row.running for row in the.checking.rows() if row.finding is None} == {True, False}
             await pilot.press("escape")
             assert await shows(pilot, "interrupted")
             assert isinstance(the.screen, MachineScreen) and the.checking.report.interrupted

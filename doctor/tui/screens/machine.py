@@ -108,6 +108,12 @@ class MachineScreen(TranslatedScreen[None]):
         self.query_one("#machine-table", DataTable).focus()
         if self.doctor.checking is None:
             self.doctor.check_machine()
+        self.set_interval(0.5, self._tick)
+
+    def _tick(self) -> None:
+        """What waited may run by now, also when nothing has answered since."""
+        if self._working and self.ready:
+            self._fill()
 
     @property
     def _report(self) -> Report | None:
