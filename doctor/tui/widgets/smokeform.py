@@ -13,14 +13,13 @@ from textual.widgets import Checkbox, Input, Label, Select
 from doctor.i18n import tr
 from doctor.smoke.faults import NAMES
 from doctor.smoke.settings import CHOICES, COMPARED, RANGES, Settings
-from doctor.smokecli import FLAGS
 from doctor.tui.base import outside
 
 if TYPE_CHECKING:
     from doctor.tui.app import DoctorApp
 
-PATHS = ("python", "from_config", "workdir", "baseline", "weights")
-"""Fields that name a file."""
+FLAGS = tuple(name for name, value in Settings()._asdict().items() if isinstance(value, bool))
+"""Knobs that are on or off."""
 
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("run", ("python", "from_config", "device", "mode", "dtype", "steps", "ranks", "inject")),
