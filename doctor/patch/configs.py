@@ -172,20 +172,32 @@ def _keyword_at(text: str, line: int, name: str) -> str | None:
     return calls[0] if len(calls) == 1 else None
 
 
-def _numbers(plan: Plan, path: str, text: str) -> tuple[Edit, ...]:
-    """The edits that make numbers of values the YAML reader takes for text (``1e-5``)."""
-    value = plan.values.get("file.text_numbers")
+def _at(tree: Any, key: str) -> Any:
+    """What stands at a key of a parsed file."""
+    for part in spans.parse_key(key):
+        tree = tree[part]
+    return tree
+
+
+def _written(plan: Plan, path: str, text: str, field: str) -> list[tuple[str, Any]]:
+    """(key, what stands there) of all spots that a list of the plan names; nothing if one of them cannot be found."""
+    value = plan.values.get(field)
     if value is None or spans.format_of(path) != "yaml":
-        return ()
-    out = []
+        return []
     tree = yamlspans.check(text, path).plain()
+    out = []
     for name, (line, _) in zip(value.value, value.spots or ((value.line, ""),), strict=False):
         key = key_at(path, text, line, name)
         if key is None:
-            return ()
-        written: Any = tree
-        for part in spans.parse_key(key):
-            written = written[part]
+            return []
+        out.append((key, _at(tree, key)))
+    return out
+
+
+def _numbers(plan: Plan, path: str, text: str) -> tuple[Edit, ...]:
+    """The edits that make numbers of values the YAML reader takes for text (``1e-5``)."""
+    out = []
+    for key, written in _written(plan, path, text, "file.text_numbers"):
         try:
             number = float(str(written).replace("_", ""))
         except ValueError:
@@ -215,18 +227,8 @@ def _types(plan: Plan, path: str, text: str) -> tuple[Edit, ...]:
 
 def _switches(plan: Plan, path: str, text: str) -> tuple[Edit, ...]:
     """The edits that make switches of words like Flase and "True"; nothing if one of the values is another."""
-    value = plan.values.get("file.wrong_types")
-    if value is None or spans.format_of(path) != "yaml":
-        return ()
     out = []
-    tree = yamlspans.check(text, path).plain()
-    for name, (line, _) in zip(value.value, value.spots or ((value.line, ""),), strict=False):
-        key = key_at(path, text, line, name)
-        if key is None:
-            return ()
-        written: Any = tree
-        for part in spans.parse_key(key):
-            written = written[part]
+    for key, written in _written(plan, path, text, "file.wrong_types"):
         near = difflib.get_close_matches(str(written).lower(), ("true", "false"), 1, 0.7)
         if not isinstance(written, str) or not near:
             return ()
@@ -243,9 +245,7 @@ def _offsets(plan: Plan, path: str, text: str) -> tuple[Edit, ...]:
     key = key_at(path, text, value.line, "offset")
     if key is None or plan.get("parallel.virtual_stages") != 1 or not 0 < stages.value <= layers.value:
         return ()
-    old: Any = yamlspans.check(text, path).plain()
-    for part in spans.parse_key(key):
-        old = old[part]
+    old = _at(yamlspans.check(text, path).plain(), key)
     if not isinstance(old, list) or not all(type(n) is int and n >= 0 for n in old):
         return ()
     new = (old + [0] * stages.value)[: stages.value]
