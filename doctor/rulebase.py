@@ -296,6 +296,12 @@ def rules_folder() -> str:
     return data_folder("rules")
 
 
+def own_folder() -> str:
+    """Where rules of one's own are kept, which are loaded with the shipped ones: never the installed package."""
+    base = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
+    return os.environ.get("DOCTOR_OWN_RULES") or os.path.join(base, "mindspore-doctor", "rules")
+
+
 def data_folder(name: str) -> str:
     """A data folder of the package (``rules``, ``fixtures/demo``), or beside it in a checkout."""
     here = os.path.dirname(os.path.abspath(__file__))
@@ -359,12 +365,14 @@ def _digest(data: bytes) -> str:
 
 
 def load(folder: str | None = None) -> RuleBase:
-    """The rules base of ``folder`` (default: the shipped one), from the cache when nothing changed.
+    """The rules base of ``folder`` (default: the shipped one, with the rules of one's own), from the cache when nothing
+    changed.
 
     A file that cannot be used is left out and named in ``problems``.
     """
     folder = folder or rules_folder()
-    files = rule_files(folder)
+    own = own_folder() if folder == rules_folder() else ""
+    files = rule_files(folder) + (rule_files(own) if own else [])
     parts = [__version__, str(FORMAT), *_code_stamps(), *(f"{path}\0{mtime}\0{size}" for path, mtime, size in files)]
     key = _digest("\n".join(parts).encode("utf-8", "surrogateescape"))
     name = f"rules-{key}.json"
@@ -381,7 +389,7 @@ def load(folder: str | None = None) -> RuleBase:
     collects = gc.isenabled()
     gc.disable()  # some million objects and hardly a cycle: looking for garbage takes a tenth of the time
     try:
-        blob = ruleschema.compile_folder(folder)
+        blob = ruleschema.compile_folder(folder, own=own)
     finally:
         if collects:
             gc.enable()

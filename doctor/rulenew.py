@@ -110,12 +110,6 @@ class Draft(NamedTuple):
     alike: tuple[str, ...] = ()
 
 
-def own_folder() -> str:
-    """Where rules of one's own are kept unless told otherwise: never the installed package."""
-    base = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
-    return os.environ.get("DOCTOR_OWN_RULES") or os.path.join(base, "mindspore-doctor", "rules")
-
-
 def packaged(path: str) -> bool:
     """Whether a path lies inside the installed package."""
     import doctor

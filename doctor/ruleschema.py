@@ -774,13 +774,15 @@ NOT_RULES = (
 
 
 def read_folder(
-    folder: str, *, full: bool = True
+    folder: str, *, full: bool = True, own: str = ""
 ) -> tuple[list[tuple[str, RuleS]], dict[str, dict[str, str]], list[Problem]]:
-    """All usable rules below ``folder``, the topics, and what is wrong with the rest."""
+    """All usable rules below ``folder`` and ``own``, the topics, and what is wrong with the rest. What somebody wrote
+    for himself always goes through the whole linter."""
     topics, problems = topics_of(folder)
     rules: dict[str, tuple[str, RuleS]] = {}
     labels = set(topics)
-    for path, _, _ in rule_files(folder):
+    mine = {path for path, _, _ in rule_files(own)} if own else set()
+    for path in [*(path for path, _, _ in rule_files(folder)), *sorted(mine)]:
         relative = os.path.relpath(path, folder)
         if relative in NOT_RULES or relative.startswith("codes" + os.sep):
             continue
@@ -789,7 +791,7 @@ def read_folder(
         except RuleError as error:
             problems.append(Problem(path, error.line, error.text))
             continue
-        wrong = lint(path, rule, node, labels, full=full)
+        wrong = lint(path, rule, node, labels, full=full or path in mine)
         if rule.id in rules:
             wrong.append(Problem(path, 1, f"id {rule.id} is taken by {rules[rule.id][0]}"))
         problems += wrong
@@ -862,9 +864,10 @@ def _plain(targets: tuple[int, ...]) -> int | list[int]:
     return targets[0] if len(targets) == 1 else list(targets)
 
 
-def compile_folder(folder: str, *, full: bool = False) -> bytes:
-    """The compiled form of a rules folder; see ``doctor.rulebase.RuleBase``. ``full``: with the whole linter."""
-    rules, topics, problems = read_folder(folder, full=full)
+def compile_folder(folder: str, *, full: bool = False, own: str = "") -> bytes:
+    """The compiled form of a rules folder; see ``doctor.rulebase.RuleBase``. ``full``: with the whole linter. ``own``:
+    another folder whose rules go with it."""
+    rules, topics, problems = read_folder(folder, full=full, own=own)
     if full:
         problems += compile_codes(folder)[1]
     loaded = [(path, rule) for path, rule in rules if rule.status in ("preview", "stable")]

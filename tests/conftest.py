@@ -35,6 +35,7 @@ def pytest_configure(config):
     os.environ["LANG"] = "C.UTF-8"
     os.environ["DOCTOR_CACHE"] = os.path.join(config.doctor_cache.name, "cache")
     os.environ["DOCTOR_STATE"] = "off"
+    os.environ["DOCTOR_OWN_RULES"] = os.path.join(config.doctor_cache.name, "no-rules")
 
 
 def pytest_unconfigure(config):

@@ -535,3 +535,37 @@ def test_a_cached_start_reads_no_yaml(rules, make_rule):
 
 def test_the_shipped_rules_are_found_beside_the_package():
     assert os.path.isfile(os.path.join(rulebase.rules_folder(), "topics.yaml"))
+
+
+# ------------------------------------------------------------------ rules of one's own
+
+
+def test_rules_of_ones_own_are_loaded_with_the_shipped_ones_only(tmp_path, monkeypatch, rules, make_rule):
+    own = tmp_path / "mine"
+    own.mkdir()
+    monkeypatch.setenv("DOCTOR_OWN_RULES", str(own))
+    before = load()
+    text = yaml.safe_dump(
+        make_rule("RUN991", "QUASAR LINK LOST", status="preview", severity="warning", topic="process.killed")
+    )
+    (own / "RUN991.yaml").write_text(text, encoding="utf-8")
+    (own / "broken.yaml").write_text("id: RUN992\nname: [", encoding="utf-8")
+    after = load()
+    assert "RUN991" not in before and "RUN991" in after and len(after) == len(before) + 1
+    assert [os.path.basename(p.file) for p in after.problems] == ["broken.yaml"]
+    scan = scan_text(Matcher(after, "python"), "QUASAR LINK LOST")
+    assert "RUN991" in {o.rule for o in scan.occurrences}
+    assert "RUN991" not in load(str(rules.folder))
+
+
+def test_a_rule_of_ones_own_does_not_take_the_place_of_a_shipped_one(tmp_path, monkeypatch, make_rule):
+    own = tmp_path / "mine"
+    own.mkdir()
+    monkeypatch.setenv("DOCTOR_OWN_RULES", str(own))
+    text = yaml.safe_dump(
+        make_rule("HCCL010", "QUASAR LINK LOST", status="preview", severity="warning", topic="process.killed")
+    )
+    (own / "HCCL010.yaml").write_text(text, encoding="utf-8")
+    base = load()
+    assert base.whole("HCCL010")["file"] == "rules/hccl/HCCL010.yaml"
+    assert any("HCCL010 is taken" in p.text for p in base.problems)

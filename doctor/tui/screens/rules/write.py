@@ -18,6 +18,7 @@ from textual.timer import Timer
 from textual.widgets import Input, TextArea
 
 from doctor import crash, rulenew, ruletest, ruletry
+from doctor.rulebase import own_folder
 from doctor.rulecli import trial_lines
 from doctor.tui.base import outside
 from doctor.tui.screens.rules.page import Answer, Page, Room, SafeInput, SafeText, harmless
@@ -77,7 +78,7 @@ class WritePage(Page):
         if text.text.strip():
             self.judge()
         else:
-            self.query_one(Answer).show([("dim", self.tr("rules.new_about", path=outside(rulenew.own_folder())))])
+            self.query_one(Answer).show([("dim", self.tr("rules.new_about", path=outside(own_folder())))])
 
     def take_focus(self) -> None:
         self.query_one(TextArea if self.query_one(TextArea).text.strip() else "#new-line").focus()
@@ -105,7 +106,7 @@ class WritePage(Page):
     def _make(self, number: int, room: Room, line: str, level: str) -> None:
         hosts, users = rulenew.own_names()
         try:
-            draft = rulenew.draft(room.base, "", line, level=level, folder=rulenew.own_folder(), index=room.rules,
+            draft = rulenew.draft(room.base, "", line, level=level, folder=own_folder(), index=room.rules,
                                   hosts=hosts, users=users)  # fmt: skip
         except Exception as error:
             crash.save(error, "tui")
@@ -121,7 +122,7 @@ class WritePage(Page):
             self.doctor.say(outside(event.error), wrong=True)
             return
         self._draft, self._saved = event.draft, None
-        self.query_one("#new-path", Input).value = os.path.join(rulenew.own_folder(), f"{event.draft.id}.yaml")
+        self.query_one("#new-path", Input).value = os.path.join(own_folder(), f"{event.draft.id}.yaml")
         self.query_one(TextArea).text = event.draft.text
         self.query_one(TextArea).focus()
         self.judge()
