@@ -44,7 +44,8 @@ class Group(NamedTuple):
     """in a run of many ranks: when it happened on the common clock, from its neighbours if the line has no time"""
     kind: str = ""
     """own (a cause) · maybe (what a run can live with, unless its rank ended there) · weak (a failure of this rank
-    without its cause) · exit (a launcher's word) · wait (it waited for others, or was stopped with them) · "" (none)"""
+    without its cause) · stopped (it was asked to end) · exit (a launcher's word) · wait (it waited for others) · ""
+    (none)"""
 
 
 def place_of(group: Group) -> Place:
@@ -186,9 +187,9 @@ def groups_of(
             seen = alive
         source, first = seen[0]
         kind = _kind(base, rule_id)
-        if kind in ("weak", "exit") and topic in EXITS:
+        if kind in ("weak", "stopped", "exit") and topic in EXITS and (source.rank is None or kind == "exit"):
             # of its own end a process says nothing; a launcher speaks of the one that it names
-            kind = "weak" if source.rank is not None and kind == "weak" else "exit"
+            kind = "exit"
         count = sum({id(s): s.scan.counts.get(rule_id, 0) for s, _ in every}.values())
         groups.append(
             Group(rule_id, rank, source, first, max(count, len(every) if rank is not None else count),
@@ -225,6 +226,8 @@ def _at(run: lanes.Run, rank: int | None, source: Source, occurrence: Occurrence
 
 
 EXITS = ("launch.worker_exit", "process.killed")
+STOPPED = ("RUN301", "DATA041")
+"""Rules of a process that was asked to end: a launcher asks all when one has failed."""
 _WAITS = ("hccl.timeout.", "hccl.init", "launch.")
 
 
@@ -235,6 +238,8 @@ def _kind(base: RuleBase, rule_id: str) -> str:
     rule = base[rule_id]
     if survives(rule.topic):
         return "maybe" if rule.role in ("root", "either") else ""
+    if rule_id in STOPPED:
+        return "stopped"
     if rule.role == "root" or (rule.role == "either" and not rule.topic.startswith("hccl.timeout.")):
         return "own"
     if rule.role == "pointer" and rule.topic in EXITS:

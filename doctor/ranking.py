@@ -323,7 +323,7 @@ def _nest(
             if (
                 CLASS[cause.role] > CLASS[heads[0].role]
                 or cause.rule.startswith("CODE:")
-                or (blamed and cause.lead.kind in ("wait", "exit"))
+                or (blamed and cause.lead.kind in ("wait", "exit", "stopped"))
             ):
                 parent[cause.rule] = heads[0].rule
     return parent

@@ -17,10 +17,6 @@ _NO_HOST = lazy(
     r"|info|error|proc(?:ess)?[_-]?\d+|\.{1,2}|~|)$"
 )
 _HOST = lazy(
-    r"(?i)^(?:.*[_-]?logs?|msrun.*|output|out|ascend|debug|run|plog|security|device-\d+|rank[_-]?\d+|worker[_-]?\d+|info|error"
-    r"|proc(?:ess)?[_-]?\d+|\.{1,2}|~|)$"
-)
-_HOST = lazy(
     r"(?i)^(?:(?:node|host|server|machine|worker-?node|pod|npu|ascend|compute|cn|gpu|job)[\w.-]*\d[\w.-]*"
     r"|(?:\d{1,3}[._-]){3}\d{1,3})$"
 )

@@ -181,6 +181,8 @@ _CODE = lazy(
     r"|(?i:(?:ret|ret_?code|error ?code|err_?code|error_code|error|failure|errno)(?: is)?[ =:\[(]{1,3})"
     r"(0x[0-9a-fA-F]{6,8}|[1-5]\d{5})\b|\b((?:ACL_ERROR|DRV_ERROR|HCCL_E|RT_ERROR)_[A-Z][A-Z0-9_]{2,50})\b"
 )
+_OF_OTHERS = lazy(r"Start worker process with|The new node: |[Rr]eassign rank id")
+"""The launcher and the scheduler number the processes of others"""
 _RANK_ID = lazy(r"(?:Global rank id|This node \d+ rank id|\brank id): ?(\d{1,6})")
 
 
@@ -946,7 +948,7 @@ class Scanner:
         return names
 
     def _meta(self, text: str) -> None:
-        found = _RANK_ID.search(text)
+        found = None if _OF_OTHERS.search(text) else _RANK_ID.search(text)
         if found and not self._rank_sure:
             self._rank = int(found[1])
             self._rank_sure = found[0].startswith("Global")
