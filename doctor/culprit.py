@@ -211,7 +211,7 @@ def _unknown(
                 continue
             seconds = error.seconds if error.seconds is not None else error.about
             moment = run.fixed(source, rank, seconds)
-            trouble = blame.Trouble("unknown", (rank, -1), rank, moment, False, (source.order, error.line))
+            trouble = blame.Trouble("unknown", (rank, -1), rank, moment, False, (source.file, error.line))
             out.append((trouble, source, error))
             break
     return out

@@ -193,7 +193,7 @@ def groups_of(
         count = sum({id(s): s.scan.counts.get(rule_id, 0) for s, _ in every}.values())
         groups.append(
             Group(rule_id, rank, source, first, max(count, len(every) if rank is not None else count),
-                  not alive, first.seconds, (source.order, first.line), moments[0], kind)
+                  not alive, first.seconds, (source.file, first.line), moments[0], kind)
         )  # fmt: skip
     return groups
 
@@ -222,7 +222,7 @@ def _moment(run: lanes.Run, rank: int | None, source: Source, occurrence: Occurr
 
 def _at(run: lanes.Run, rank: int | None, source: Source, occurrence: Occurrence) -> tuple[float, int, int]:
     moment = _moment(run, rank, source, occurrence)
-    return (float("inf") if moment is None else moment, source.order, occurrence.line)
+    return (float("inf") if moment is None else moment, source.file, occurrence.line)
 
 
 EXITS = ("launch.worker_exit", "process.killed")

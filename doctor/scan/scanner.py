@@ -92,6 +92,8 @@ class Scanned(NamedTuple):
     """(number, text) of lines with numbers of memory"""
     told: Told = Told()
     """what it says of the run and of its place in it"""
+    split: str = ""
+    """rank: the lines of one rank of a source that holds several; rest: those of none"""
 
 
 ENOUGH_STEPS = 4
@@ -305,12 +307,13 @@ class _Told(NamedTuple):
 class Scanner:
     """Scans one source; ``feed`` it chunks, then ``finish``."""
 
-    def __init__(self, matcher: Matcher, name: str, *, exact: bool = True) -> None:
-        """``exact``: whether the lines of training values are numbered now, or found again by their offsets."""
+    def __init__(self, matcher: Matcher, name: str, *, exact: bool = True, rows: int = 0) -> None:
+        """``exact``: whether the lines of training values are numbered now, or found again by their offsets. ``rows``:
+        those kept of a track, 0 for what the matcher says."""
         self.matcher = matcher
         self.name = name
         self._stream = matcher.engine.stream()
-        self._collector = Collector(name, exact=exact, limit=matcher.rows)
+        self._collector = Collector(name, exact=exact, limit=rows or matcher.rows)
         anchors = matcher.anchors
         self._first_step, self._first_odd, self._first_kept = anchors.first_step, anchors.first_odd, anchors.first_kept
         self._memory_hits: list[int] = []
@@ -1144,6 +1147,12 @@ def scan_stream(
             raise
         problem = (str(code), str(getattr(error, "detail", error)))
     return scanner.finish(problem)
+
+
+def explained(matcher: Matcher, scan: Scanned) -> bool:
+    """Whether some rule found an error in a scan."""
+    base = matcher.base
+    return any(base[o.rule].severity == "error" for o in scan.occurrences if o.rule in base)
 
 
 def scan_text(matcher: Matcher, text: str, name: str = "<text>") -> Scanned:
