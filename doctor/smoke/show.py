@@ -47,6 +47,8 @@ def head(report: Report, lang: str, ascii_only: bool) -> Line:
     text = tr(lang, f"verdict.{report.verdict}")
     if report.verdict in ("healthy", "advice"):
         text = tr(lang, "smoke.head.ascend" if value(report, "device") == "Ascend" else "smoke.head.cpu")
+    elif report.verdict == "unknown" and report.partial:
+        text = pick(report.partial, lang)
     return [(STYLES[report.verdict], f"{mark(report.verdict, ascii_only)} {text}")]
 
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from textual import events
 from textual.app import App, SystemCommand
@@ -82,6 +82,14 @@ class Job:
         self.done, self.total, self.name = done, total, name or self.name
 
 
+class Last(NamedTuple):
+    """A report to come back to. ``name``: what was diagnosed, ``real_paths`` as of :class:`Job`."""
+
+    name: str
+    report: Report
+    real_paths: dict[str, str]
+
+
 class DoctorApp(App[None]):
     """``rules`` names another rules folder, ``host`` makes the machine to check, ``state`` is what earlier runs left.
 
@@ -148,6 +156,8 @@ class DoctorApp(App[None]):
             self.register_theme(colours.theme)
         self._use_theme(kept["theme"] if kept.get("theme") in themes.THEMES else themes.DEFAULT)
         self.job: Job | None = None
+        self.last: Last | None = None
+        """the diagnosis that was shown last"""
         self.trouble: tuple[str, dict[str, str | Text]] | None = None
         """why the last try gave no report: a text key and its values"""
         self.model_path = self.state.recall("model")
@@ -292,9 +302,16 @@ class DoctorApp(App[None]):
             self.trouble = ("home.unreadable", {"name": name, "why": seen.why if seen else ""})
         self._home()
         if self.trouble is None:
-            from doctor.tui.screens.result import ResultScreen
+            first = job.inputs[0] if job.inputs else tr(self.lang, "tui.home.last_paste")
+            self.last = Last(first if job.inputs != (_demo_folder(),) else "demo", report, job.real_paths)
+            self.show_last()
 
-            self.push_screen(ResultScreen(report, job.real_paths))
+    def show_last(self) -> None:
+        """The diagnosis that was shown last; leaving its screen does not lose it."""
+        from doctor.tui.screens.result import ResultScreen
+
+        if self.last is not None and self.job is None:
+            self.push_screen(ResultScreen(self.last.report, self.last.real_paths))
 
     def on_doctor_app_not_spooled(self, message: DoctorApp.NotSpooled) -> None:
         if message.job is self.job:
@@ -419,8 +436,7 @@ class DoctorApp(App[None]):
 
     def action_demo(self) -> None:
         """Diagnose the shipped sample run."""
-        folder = data_folder(os.path.join("fixtures", "demo"))
-        self._start(Job((os.path.relpath(folder) if os.path.isdir(folder) else folder,)))
+        self._start(Job((_demo_folder(),)))
 
     def action_machine(self) -> None:
         """The checks of this machine."""
@@ -533,6 +549,12 @@ class DoctorApp(App[None]):
         self._return_code = 3
         self._exit_renderables.append(tr(self.lang, "crash", error=text, path=path or "-"))
         self._close_messages_no_wait()
+
+
+def _demo_folder() -> str:
+    """The shipped sample run, as it is named from here."""
+    folder = data_folder(os.path.join("fixtures", "demo"))
+    return os.path.relpath(folder) if os.path.isdir(folder) else folder
 
 
 def _at_least(inputs: Sequence[str], limit: int) -> bool:

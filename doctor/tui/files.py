@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from doctor.model import Report
 
@@ -51,6 +51,18 @@ def _pieces(text: str) -> Iterator[bytes]:
             end += 1
         yield text[start:end].replace("\r\n", "\n").replace("\r", "\n").encode("utf-8", "replace")
         start = end
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Each name from the last folder on that all of them share: what tells them apart is what is looked for.
+
+    >>> short_names(["/data/run/w/0.log", "/data/run/w/1.log", "<paste>"])
+    {'/data/run/w/0.log': 'w/0.log', '/data/run/w/1.log': 'w/1.log', '<paste>': '<paste>'}
+    """
+    inside = [name for name in names if os.path.dirname(name)]
+    shared = os.path.commonprefix([name.split("/")[:-1] for name in inside])[:-1]
+    begin = len("/".join([*shared, ""])) if shared else 0
+    return {name: name[begin:] if name in inside else name for name in names}
 
 
 def dropped_paths(text: str) -> list[str]:

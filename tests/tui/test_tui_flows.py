@@ -334,3 +334,37 @@ async def test_two_hundred_random_keys_do_no_harm(app, run):
                 await pilot.resize_terminal(chance.choice([80, 120, 200]), chance.choice([24, 40]))
         await settle(pilot)
         assert the._exception is None and the.return_code is None
+
+
+async def test_a_path_that_is_typed_on_the_home_screen_is_a_path_and_escape_makes_letters_keys_again(app, run):
+    the = app()
+    async with the.run_test(size=(80, 24)) as pilot:
+        line = the.screen.query_one("#home-path", Input)
+        for key, word in (("slash", "/tmp"), ("tilde", "~tmp"), ("full_stop", ".tmp")):
+            await pilot.press(key, "t", "m", "p")
+            assert the.focused is line and line.value == word
+            await pilot.press("escape")
+            assert isinstance(the.screen, HomeScreen) and the.focused is not line
+
+
+async def test_a_diagnosis_that_was_left_is_there_again_without_reading_it_anew(app, run):
+    the = app()
+    async with the.run_test(size=(80, 24)) as pilot:
+        await pilot.press("b")
+        assert isinstance(the.screen, HomeScreen)
+        await diagnose(pilot, "run")
+        report = the.screen.report
+        await pilot.press("escape")
+        await settle(pilot)
+        assert "b  back to the last diagnosis: run" in text_of(the)
+        await pilot.press("b")
+        await settle(pilot)
+        assert the.screen.report is report and the.job is None
+
+
+async def test_a_tiny_terminal_still_shows_the_line_that_is_typed_into(app):
+    the = app()
+    async with the.run_test(size=(40, 12)) as pilot:
+        await pilot.press("slash", "x")
+        await settle(pilot)
+        assert "/x" in text_of(the)

@@ -45,7 +45,7 @@ async def opened(pilot):
 @pytest.mark.parametrize(("lang", "size"), [("zh", (80, 24)), ("en", (120, 40))])
 async def test_the_dialog_looks_as_it_should(app, here, lang, size, tmp_path):
     the = app(lang)
-    the.state.recent = ["/usr/lib", "/gone/[red]run_2", "/etc"]
+    the.state.recent = ["/gone/[red]run_2", "/usr/lib", "/etc"]
     async with the.run_test(size=size) as pilot:
         screen = await opened(pilot)
         screen.query_one("#open-path", Input).value = "/data"
@@ -161,3 +161,13 @@ def test_facts_are_size_time_and_a_bounded_count(tmp_path):
 ])  # fmt: skip
 def test_a_filter_is_a_part_of_the_name_or_a_pattern(name, wanted, so):
     assert fits(name, wanted) is so
+
+
+async def test_a_path_that_is_typed_over_the_tree_is_a_path(app, here):
+    the = app()
+    async with the.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("slash", *"usr/l")
+        await settle(pilot)
+        assert the.focused is screen.query_one("#open-path", Input) and the.focused.value == "/usr/l"
+        assert screen.query_one(FileTree).wanted == "" and not screen.query_one("#open-filter").display

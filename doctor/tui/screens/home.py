@@ -20,7 +20,7 @@ from doctor import __version__
 from doctor.model import Report
 from doctor.render.text import size_text
 from doctor.render.topology import clip
-from doctor.tui.base import TranslatedScreen, ascii_only, outside, styled
+from doctor.tui.base import NARROW_BELOW, TranslatedScreen, ascii_only, outside, styled, wrap
 from doctor.tui.places import PLACES
 
 RECENT = 8
@@ -28,7 +28,13 @@ RECENT = 8
 
 
 class PathInput(Input):
-    """One line takes a path; several lines are a log and go where every paste goes."""
+    """One line takes a path; several lines are a log and go where every paste goes. Escape leaves it, so that letters
+    are keys again."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "tui.key.back", show=False)]
+
+    class Left(Message):
+        """Nothing is typed any more."""
 
     class Pasted(Message):
         """A paste that is no path."""
@@ -36,6 +42,9 @@ class PathInput(Input):
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
+
+    def action_leave(self) -> None:
+        self.post_message(self.Left())
 
     @staticmethod
     def is_log(text: str) -> bool:
@@ -74,6 +83,9 @@ class HomeScreen(TranslatedScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "demo", "tui.key.demo"),
+        Binding("b", "last", "tui.key.last", show=False),
+        # what a path begins with begins a path
+        *(Binding(key, f"path('{key}')", "tui.key.path", show=False) for key in ("slash", "tilde", "full_stop")),
         Binding("c", "copy", "tui.key.copy", show=False),
         Binding("s", "save", "tui.key.save", show=False),
         Binding("escape", "cancel", "tui.key.cancel"),
@@ -82,7 +94,8 @@ class HomeScreen(TranslatedScreen[None]):
     def commands(self) -> list[tuple[str, Callable[[], Any]]]:
         cancel: list[tuple[str, Callable[[], Any]]] = [("cancel", self.action_cancel)] if self._busy() else []
         report = [("copy", self.action_copy), ("save", self.action_save)] if self._report() is not None else []
-        return [*cancel, *report]
+        last: list[tuple[str, Callable[[], Any]]] = [("last", self.action_last)] if self.doctor.last else []
+        return [*cancel, *last, *report]
 
     def compose(self) -> ComposeResult:
         with Container(id="home"):
@@ -90,7 +103,7 @@ class HomeScreen(TranslatedScreen[None]):
                 yield Static(id="home-title", markup=False)
                 yield PasteArea(id="home-paste", markup=False)
                 yield Static(id="home-or", markup=False)
-                yield PathInput(id="home-path")
+                yield PathInput(id="home-path", select_on_focus=False)
                 with Horizontal(id="home-buttons"):
                     yield Button(" ", id="go", variant="primary", compact=True)
                     yield Button(" ", id="open", compact=True)
@@ -112,6 +125,7 @@ class HomeScreen(TranslatedScreen[None]):
         self._fill_recent()
 
     def on_resize(self) -> None:
+        self._title()
         self._fill_recent()
         self._fill_menu()
 
@@ -138,6 +152,14 @@ class HomeScreen(TranslatedScreen[None]):
         columns, rows = max(20, room.width), room.height
         drawn = glance.lines(self.doctor.checking, self.doctor.lang, columns, rows, ascii_only())
         self.query_one("#glance-text", Static).update(styled(drawn))
+
+    def _title(self) -> None:
+        """What this is; wrapped here, because Textual breaks Chinese at blanks only."""
+        columns = self.size.width // 2 - 6 if self.size.width >= NARROW_BELOW else self.size.width - 2
+        about = "\n".join(wrap(self.tr("home.about"), max(20, columns)))
+        self.query_one("#home-title", Static).update(
+            Text.assemble(("MindSpore Doctor ", "bold"), (f"{__version__}\n", "dim"), about)
+        )
 
     def _fill_menu(self) -> None:
         """What else can be done, with its key and a sentence: where there is room, in place of the buttons."""
@@ -179,9 +201,7 @@ class HomeScreen(TranslatedScreen[None]):
             self.doctor.diagnose_path(self._offered[event.option_index])
 
     def retranslate(self) -> None:
-        self.query_one("#home-title", Static).update(
-            Text.assemble(("MindSpore Doctor ", "bold"), (f"{__version__}\n", "dim"), self.tr("home.about"))
-        )
+        self._title()
         self.query_one(PasteArea).update(self.tr("home.paste"))
         self.query_one("#home-or", Static).update(self.tr("home.or"))
         self.query_one(PathInput).placeholder = self.tr("home.path")
@@ -196,16 +216,23 @@ class HomeScreen(TranslatedScreen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "cancel":
             return self._busy()
+        if action == "last":
+            return self.doctor.last is not None
         return self._report() is not None if action in ("copy", "save") else True
 
     def refresh_status(self) -> None:
         """What runs, how far it is, or what came of the last try."""
-        job = self.doctor.job
+        job, last = self.doctor.job, self.doctor.last
         status = self.query_one("#home-status", Static)
         status.set_class(job is None and self.doctor.trouble is not None, "-trouble")
-        status.set_class(job is None and self.doctor.trouble is None, "-empty")
+        status.set_class(job is None and self.doctor.trouble is None and last is None, "-empty")
         if job is None:
-            status.update(self.doctor.trouble_text())
+            text = Text(self.doctor.trouble_text(), no_wrap=False)
+            if last is not None:
+                text.append("\n" if text else "")
+                text.append("b  ", "cyan")
+                text.append(self.tr("home.last", name=outside(last.name)))
+            status.update(text)
             return
         what = outside(job.name)
         if job.lines:
@@ -230,6 +257,17 @@ class HomeScreen(TranslatedScreen[None]):
         else:
             self.query_one(PathInput).focus()
 
+    def action_path(self, key: str) -> None:
+        """A path that is typed goes where paths go."""
+        line = self.query_one(PathInput)
+        line.focus()
+        line.value = {"slash": "/", "tilde": "~", "full_stop": "."}[key]
+        line.cursor_position = 1
+
+    def action_last(self) -> None:
+        """The diagnosis that was shown last, as it was."""
+        self.doctor.show_last()
+
     @on(Button.Pressed, "#open")
     def _open(self) -> None:
         self.doctor.action_open()
@@ -243,6 +281,13 @@ class HomeScreen(TranslatedScreen[None]):
     def _place(self, event: Button.Pressed) -> None:
         if event.button.id in {place.name for place in PLACES}:
             self.doctor.show(event.button.id)
+
+    @on(PathInput.Left)
+    def _left(self) -> None:
+        if self._busy():
+            self.action_cancel()
+        else:
+            self.query_one(PasteArea).focus()
 
     @on(PathInput.Pasted)
     def _pasted(self, event: PathInput.Pasted) -> None:

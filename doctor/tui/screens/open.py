@@ -96,7 +96,9 @@ class FileTree(DirectoryTree):
             size = size_text(known.size)
             if known.folder:
                 more = "+" if known.size >= COUNTED else ""
-                size = tr(self.lang, "tui.open.entries", n=f"{known.size}{more}")
+                size = tr(
+                    self.lang, "tui.open.entry" if known.size == 1 else "tui.open.entries", n=f"{known.size}{more}"
+                )
             when = time.strftime("%Y-%m-%d %H:%M", time.localtime(known.changed))
             tail = f"  {size:>12}  {when}"
         depth, parent = 0, node.parent
@@ -159,6 +161,7 @@ class OpenScreen(TranslatedModal[str | None]):
         Binding("f", "folder", "tui.key.folder"),
         Binding("backspace", "up", "tui.key.up"),
         Binding("slash", "filter", "tui.key.filter"),
+        Binding("tilde", "path('~')", "tui.key.path", show=False),
         Binding("a", "take", "tui.key.take_marked"),
     ]
 
@@ -277,6 +280,13 @@ class OpenScreen(TranslatedModal[str | None]):
             self.dismiss(None)
             self._several(marked)
 
+    def action_path(self, begun: str) -> None:
+        """Go on with a path that was begun where the tree has the focus."""
+        line = self.query_one("#open-path", Input)
+        line.value = begun
+        line.cursor_position = len(begun)
+        line.focus()
+
     def action_filter(self) -> None:
         """Show only files whose names fit."""
         line = self.query_one(FilterInput)
@@ -292,7 +302,12 @@ class OpenScreen(TranslatedModal[str | None]):
 
     @on(Input.Changed, "#open-filter")
     async def _filter(self, event: Input.Changed) -> None:
-        tree = self.query_one(FileTree)
-        tree.wanted = event.value.strip()
+        line, tree = self.query_one(FilterInput), self.query_one(FileTree)
+        if "/" in line.value:
+            # no name holds one: what was begun with the key of the filter is a path
+            path, line.value, line.display = "/" + line.value.lstrip("/"), "", False
+            self.action_path(path)
+            return
+        tree.wanted = line.value.strip()
         self._note()
         await tree.reload()

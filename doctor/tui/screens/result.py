@@ -19,6 +19,7 @@ from doctor.model import Evidence, Finding, Report
 from doctor.render import lanes
 from doctor.render.text import STYLES, mark, place_text, ranks_text, size_text
 from doctor.tui.base import TranslatedScreen, ascii_only, outside
+from doctor.tui.files import short_names
 from doctor.tui.parts import Part, parts_of
 from doctor.tui.screens.copy import CopyScreen
 from doctor.tui.screens.save import copy, copy_text, save
@@ -176,18 +177,19 @@ class ResultScreen(TranslatedScreen[None]):
         lang, table = self.doctor.lang, self.query_one("#input-table", DataTable)
         row = table.cursor_row
         table.clear(columns=True)
-        for key in ("state", "rank", "kind", "lines", "size", "name", "why"):
+        for key in ("state", "rank", "name", "kind", "lines", "size", "why"):
             table.add_column(Text(self.tr(f"inputs.column.{key}")), key=key)
+        names = short_names([seen.name for seen in self.report.inputs])
         for seen in self.report.inputs:
             known = seen.state == "read"
             kinds = ", ".join(tr(lang, f"kind.{kind}") for kind in seen.kinds)
             table.add_row(
                 Text(self.tr(f"inputs.state.{seen.state}"), "" if known else "bold yellow"),
                 Text("-" if seen.rank is None else str(seen.rank)),
+                Text(outside(names[seen.name])),
                 Text(kinds),
                 Text(f"{seen.lines:,}", justify="right"),
                 Text(size_text(seen.size), justify="right"),
-                Text(outside(seen.name)),
                 Text(outside(pick(seen.why, lang))),
             )
         if 0 < row < table.row_count:

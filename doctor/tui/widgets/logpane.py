@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from rich.cells import chop_cells
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
@@ -20,7 +20,7 @@ from textual.worker import get_current_worker
 from doctor.i18n import tr
 from doctor.model import Evidence
 from doctor.scan.records import head_of
-from doctor.tui.base import outside
+from doctor.tui.base import ascii_only, outside
 from doctor.tui.document import Document, FileDocument, Needle, SnippetDocument, plain_file, spans
 from doctor.tui.widgets.logview import LogView
 
@@ -223,7 +223,7 @@ class LogPane(Vertical):
             below.update(Text("\n".join(rows[:most]), no_wrap=True))
 
     def on_resize(self) -> None:
-        self._whole_line()
+        self._title()
 
     def _title(self) -> None:
         self._whole_line()
@@ -233,7 +233,13 @@ class LogPane(Vertical):
             self.border_subtitle = Text(" ")
             return
         at = f":{evidence.line}" if evidence.line else ""
-        self.border_title = Text(outside(evidence.source) + at)
+        title = outside(evidence.source) + at
+        room = self.size.width - 6
+        if cell_len(title) > room > 0:
+            # the end names the file
+            more = "..." if ascii_only() else "…"
+            title = more + set_cell_size(title[::-1], max(1, room - len(more)))[::-1].lstrip()
+        self.border_title = Text(title)
         if isinstance(document, SnippetDocument):
             state = self._tr("log.snippet")
         elif document.complete:

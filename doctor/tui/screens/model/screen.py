@@ -255,7 +255,7 @@ class ModelScreen(TranslatedScreen[None]):
                     text.append(f"{n} {mark(severity, ascii_only())} ", STYLES[severity])
             if not found:
                 sign = "unknown" if any(one.why for one in self._seen.values()) else "healthy"
-                text.append(mark(sign, ascii_only()) + " ", STYLES[sign])
+                text.append(f"{mark(sign, ascii_only())} {self.tr(f'model.head.{sign}')} ", STYLES[sign])
             if self._cut:
                 text.append(self.tr("model.cut", n=self._looked) + " ", "bold yellow")
             stale = self._stale(seen)
