@@ -7,6 +7,7 @@ from doctor.groups import EXCEPTION, EXITS, GOES_ON, STRONG, Group, Place, place
 from doctor.rulebase import RuleBase
 from doctor.run import blame, lanes, story, waits
 from doctor.run.places import Source, is_plog
+from doctor.scan.lazy import lazy
 from doctor.scan.scanner import Occurrence
 
 GONE = {"silent": "RUN170", "missing": "RUN171", "empty": "RUN172", "killed": "RUN173", "late": "RUN174"}
@@ -79,19 +80,20 @@ def examine(
     ]
     own = {t.rank for t in troubles if t.rank is not None}
     unknown = _unknown(base, run, sources, own, set(late))
-    troubles += [trouble for trouble, _, _ in unknown]
+    echoes = [trouble for trouble, _, error in unknown if _ECHO.match(error.text)]
+    troubles += [trouble for trouble, _, _ in unknown if trouble not in echoes]
     failed = {t.rank for t in troubles if t.rank is not None and not t.stays}
     newest: dict[int, float] = {}
     for group in groups:
         if group.rank is not None and group.moment is not None and group.kind in KINDS_OF_ENDS:
             newest[group.rank] = max(newest.get(group.rank, group.moment), group.moment)
-    stopped = [g for g in groups if g.kind == "stopped" and not g.recovered]
-    run = lanes.with_states(run, failed, {*late, *(g.rank for g in stopped if g.rank is not None)}, newest)
+    echoes += [_trouble(base, g, late) for g in groups if g.kind == "stopped" and not g.recovered]
+    run = lanes.with_states(run, failed, {*late, *(t.rank for t in echoes if t.rank is not None)}, newest)
     votes, chains = waits.ends_of(edges, failed)
     first = blame.first_failure(run, troubles, set(late), votes, edges, exits)
-    if first.trouble is None and not first.gone and stopped and not votes:
-        # nobody failed and nobody is missed: the run was asked to end
-        first = blame.first_failure(run, [_trouble(base, g, late) for g in stopped], (), {}, edges, ())
+    if first.trouble is None and not first.gone and not votes:
+        # nobody failed and nobody is missed: what else would be an echo is all that there is
+        first = blame.first_failure(run, echoes, (), {}, edges, ())
     place, seen, gone, args = _named(first, unknown)
     if place is None and votes:
         # all waited: the one that the others waited for leads the list
@@ -137,8 +139,10 @@ def _ended(groups: Sequence[Group], run: lanes.Run) -> Sequence[Group]:
 
 
 def _raised(group: Group) -> bool:
-    """Whether a line, or one of its neighbours, is that of an exception."""
-    return any(EXCEPTION.match(text) for text in (*group.first.before, group.first.text, *group.first.after))
+    """Whether a line of the rule, or a neighbour of the first, is an exception that ended the training."""
+    texts = [*group.first.before, group.first.text, *group.first.after]
+    texts += [o.text for o in group.source.scan.occurrences if o.rule == group.rule and not _over(group.source, o)]
+    return any(EXCEPTION.match(text) for text in texts)
 
 
 def _placed(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> Sequence[Group]:
@@ -195,6 +199,13 @@ def _trouble(base: RuleBase, group: Group, late: Mapping[int, float | None]) -> 
         and waited > group.moment + blame.AFTERWARDS
     )
     return blame.Trouble(group.kind, place_of(group), group.rank, group.moment, stays, group.order)
+
+
+_ECHO = lazy(
+    r"\s*(?:\w+\.)*(?:BrokenPipe|ConnectionReset|ConnectionAborted|ConnectionRefused|EOF)Error\b"
+    r"|.{0,80}\bForceStopError\b"
+)
+"""Exceptions of a process whose partner went away, or that was stopped: where others failed they tell no cause"""
 
 
 def _unknown(

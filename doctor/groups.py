@@ -169,6 +169,9 @@ def groups_of(
                 # a launcher names the process that ended
                 named, _ = waits.exit_of(occurrence, pids)
                 rank = named if named in run.lanes else None
+            elif run is not None and rank is None and occurrence.rule == KERNEL_KILL:
+                # so does the kernel
+                rank = pids.get(int(occurrence.args.get("pid") or -1))
             # one rank's worker log and plog are one place; sources without a rank stay apart
             key = (occurrence.rule, rank, -1 if rank is not None else source.order)
             table.setdefault(key, []).append((source, occurrence))
@@ -228,6 +231,8 @@ def _at(run: lanes.Run, rank: int | None, source: Source, occurrence: Occurrence
 EXITS = ("launch.worker_exit", "process.killed")
 STOPPED = ("RUN301", "DATA041")
 """Rules of a process that was asked to end: a launcher asks all when one has failed."""
+KERNEL_KILL = "MEM708"
+"""The rule of a kernel log's line about a process that was killed for lack of memory."""
 _WAITS = ("hccl.timeout.", "hccl.init", "launch.")
 
 

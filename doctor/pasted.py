@@ -168,13 +168,18 @@ def merged(logs: Sequence[Diagnosis], judged: Judged, offset: int) -> tuple[Diag
     """Diagnoses of logs and of states in one order. ``offset``: where the findings of the states begin.
 
     No topic is told twice: of one input a check knows more than a log rule, of different ones the log tells what
-    happened. A state that is wrong comes before a log that only guesses, and after one that names its cause.
+    happened, as does one that says to which rank of a run it happened, or what followed from it. A state that is wrong
+    comes before a log that only guesses, and after one that names its cause.
     """
     better = {d.topic for d in judged.diagnoses}
     kept = [
-        d for d in logs
-        if d.topic not in better or not (d.evidence and {e.source for e in d.evidence} <= judged.sources)
-    ]  # fmt: skip
+        d
+        for d in logs
+        if d.topic not in better
+        or d.place.rank is not None
+        or d.consequences
+        or not (d.evidence and {e.source for e in d.evidence} <= judged.sources)
+    ]
     told = {d.topic for d in kept}
     moved = [
         d._replace(finding=d.finding + offset, consequences=tuple(n + offset for n in d.consequences))

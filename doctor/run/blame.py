@@ -14,8 +14,6 @@ from doctor.run.waits import Exit, Waits
 AFTERWARDS = 60.0
 """Seconds after which a failure, or a time-out, is a later one and no part of the same event."""
 
-STRENGTH = {"own": 0, "weak": 1, "exit": 1, "unknown": 1}
-
 
 class Trouble(NamedTuple):
     """A failure of a place. ``kind``: own (a rule that names a cause), weak (a rule of the rank's own failure that

@@ -745,7 +745,7 @@ class Scanner:
             name = matcher.anchors.special.get(aid, "")
             if name:
                 specials.add(name)
-        if "meta" in specials:
+        if "meta" in specials and stripped.rank is None:
             self._meta(text)
         alone = "meta" not in specials
         if not wanted and not specials & {"error", "code"}:
