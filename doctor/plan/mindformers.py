@@ -83,6 +83,7 @@ PLACES = {
     "parallel.full_batch": "parallel.full_batch", "parallel.gradients_mean": "parallel.gradients_mean",
     "parallel.enable_parallel_optimizer": "parallel.optimizer", "parallel.device_num": "parallel.devices",
     "parallel.parallel_optimizer_config.optimizer_level": "parallel.optimizer_level",
+    "parallel.parallel_optimizer_config.parallel_optimizer_threshold": "parallel.optimizer_threshold",
     "parallel.pipeline_config.pipeline_scheduler": "parallel.schedule",
     "runner_config.batch_size": "batch.size", "runner_config.epochs": "batch.epochs",
     "runner_config.sink_mode": "batch.sink", "runner_config.sink_size": "batch.sink_size",
@@ -485,6 +486,8 @@ class _Reader:
         rows = value if isinstance(value, list) else [value]
         flat = [n for row in rows for n in (row if isinstance(row, list) else [row])]
         if not all(isinstance(n, int) and not isinstance(n, bool) for n in flat):
+            if isinstance(value, (str, float)) and value not in ("auto", ""):
+                notes.add("file.wrong_types", "offset", line)
             return
         width = len(rows[-1]) if rows and isinstance(rows[-1], list) else len(rows) if isinstance(value, list) else 0
         spot = ("set", file, line, "offset", notes.text(line))

@@ -81,6 +81,7 @@ run.mode             string  -      train, finetune, eval, predict
 run.training         bool    -      whether the run trains
 run.parallel         bool    -      whether more than one device is used
 run.seed             int     -      seed of all ranks
+run.port             int     -      port where the processes meet
 model.type           string  -      configuration class or model type
 model.arch           string  -      model class
 model.hidden_size    int     -      width of the residual stream
@@ -174,6 +175,7 @@ parallel.strategy_rows int   -      rows of the dataset strategy
 parallel.strategy_batch int  -      first number of the first row of the dataset strategy
 parallel.gradients_mean bool -      gradients are averaged, not summed
 parallel.optimizer   bool    -      weights and optimizer states are cut along data parallel
+parallel.optimizer_threshold int KB  smallest parameter that is cut along data parallel
 parallel.optimizer_level string -   level1 weights and states, level2 also gradients, level3 also weights after use
 parallel.optimizer_shard_key string - a key that is meant to cut optimizer states and does nothing
 parallel.cp_method   string  -      how attention is cut along the context
