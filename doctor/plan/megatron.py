@@ -41,7 +41,8 @@ OPTIONS = {
     "adam-beta1": "optimizer.beta1", "adam-beta2": "optimizer.beta2", "adam-eps": "optimizer.eps",
     "optimizer": "optimizer.type", "seed": "run.seed", "num-workers": "data.workers",
     "initial-loss-scale": "precision.loss_scale", "loss-scale-window": "precision.loss_scale_window",
-    "save-interval": "checkpoint.interval", "master-port": "run.port", "load": "checkpoint.load", "recompute-num-layers": "recompute.layers",
+    "save-interval": "checkpoint.interval", "master-port": "run.port",
+    "load": "checkpoint.load", "recompute-num-layers": "recompute.layers",
 }  # fmt: skip
 FLAGS: dict[str, tuple[str, bool]] = {
     "use-flash-attn": ("model.flash_attention", True), "swiglu": ("model.gated", True),
