@@ -42,13 +42,22 @@ PYNATIVE = {
     "LoraConfig": "lora_config",
     "MonitorConfig": "monitor",
 }
-TYPES = ("models", "config", "optimizer", "lr", "trainer", "callback", "wrapper", "dataset_loader", "dataset")
+TYPES = ("models", "config", "optimizer", "lr", "trainer", "callback", "wrapper", "dataset_loader", "dataset",
+         "scale")  # fmt: skip
 SECTION_TYPES = {
     "optimizer": "optimizer",
     "lr_schedule": "lr",
     "lr_scheduler": "lr",
     "runner_wrapper": "wrapper",
     "trainer": "trainer",
+}
+INNER_TYPES = {
+    ("train_dataset", "data_loader"): "dataset_loader",
+    ("eval_dataset", "data_loader"): "dataset_loader",
+    ("train_dataset", "dataloader"): "dataset_loader",
+    ("train_dataset_task",): "dataset",
+    ("eval_dataset_task",): "dataset",
+    ("runner_wrapper", "scale_sense"): "scale",
 }
 MINDSPORE = {
     "optimizer": {
@@ -85,6 +94,8 @@ MINDSPORE = {
         "TrainFaultTolerance",
     },
     "wrapper": {"TrainOneStepCell", "TrainOneStepWithLossScaleCell"},
+    "dataset_loader": {"MindDataset", "GeneratorDataset", "TFRecordDataset", "TextFileDataset"},
+    "scale": {"DynamicLossScaleUpdateCell", "FixedLossScaleUpdateCell"},
 }
 """Classes of MindSpore that MindFormers registers in a loop."""
 OPEN_DEEP = (
@@ -157,7 +168,7 @@ def main(folders: list[str]) -> None:
     for folder in map(Path, folders):
         for path in folder.glob("mindformers/**/*.py"):
             text = path.read_text(encoding="utf-8", errors="replace")
-            if "onfig" not in text:
+            if "onfig" not in text and "MindFormerRegister" not in text:
                 continue
             tree = ast.parse(text)
             where = path.relative_to(folder / "mindformers").as_posix()
@@ -217,6 +228,15 @@ def main(folders: list[str]) -> None:
                 value = data.get(section)
                 if isinstance(value, dict) and isinstance(value.get("type"), str):
                     types.setdefault(kind, set()).add(value["type"])
+            for path, kind in INNER_TYPES.items():
+                owner = data
+                for name in path:
+                    owner = owner.get(name) if isinstance(owner, dict) else None
+                if isinstance(owner, dict):
+                    if isinstance(owner.get("type"), str):
+                        types.setdefault(kind, set()).add(owner["type"])
+                    if kind == "scale":
+                        table.setdefault(kind, set()).update(map(str, owner))
             for callback in data.get("callbacks") or []:
                 if isinstance(callback, dict):
                     table.setdefault("callbacks", set()).update(map(str, callback))

@@ -20,7 +20,7 @@ _MEMORY = re.compile(r"([1-9]\d*\.?\d*|0\.\d*)GB")
 
 LISTS = (
     "duplicate_keys", "unknown_keys", "unread_keys", "misplaced_keys", "text_numbers", "wrong_types", "bad_values",
-    "near_types", "foreign_types",
+    "near_types", "foreign_types", "near_values", "unknown_options", "cut_lines",
 )  # fmt: skip
 
 

@@ -62,6 +62,36 @@ FAMILIES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """What the code of a family fixes when its config.json does not say it (transformers ``models/*/modeling_*.py``)."""
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+OTHERS = _words("""
+architectures auto_map torch_dtype dtype transformers_version use_cache initializer_range rope_theta rope_scaling
+sliding_window use_sliding_window max_window_layers bos_token_id eos_token_id pad_token_id pretraining_tp mlp_bias
+output_router_logits router_aux_loss_coef decoder_sparse_step norm_topk_prob scoring_func topk_method
+routed_scaling_factor aux_loss_alpha seq_aux moe_layer_freq ep_size partial_rotary_factor summary_type n_ctx
+multi_query_attention multi_query_group_num layernorm_compute_dtype apply_residual_connection_post_layernorm
+quantization_config attention_multiplier embedding_multiplier residual_multiplier logits_scaling layer_types
+num_hidden_groups decoder_start_token_id is_encoder_decoder is_decoder
+""")
+"""Keys that are read for nothing but their spelling."""
+TYPES = _words("""
+albert baichuan bart bert bloom chatglm clip codegen cohere cohere2 dbrx deberta deepseek deepseek_v2 deepseek_v3
+deepseek_v32 deepseek_vl falcon falcon_h1 falcon_mamba gemma gemma2 gemma3 gemma3_text glm glm4 glm4_moe gpt2
+gpt_bigcode gpt_neo gpt_neox gpt_oss gptj granite granitemoe internlm internlm2 internlm3 jamba kimi_k2 llama llama4
+llama4_text llava mamba mamba2 minicpm minicpm3 minimax mistral mistral3 mixtral nemotron olmo olmo2 olmoe openai-gpt
+phi phi3 phimoe pixtral qwen qwen2 qwen2_moe qwen2_vl qwen3 qwen3_moe qwen3_next roberta smollm3 stablelm starcoder2
+telechat telechat3 vit whisper yi
+""")
+ACTIVATIONS = (
+    "gelu", "gelu_10", "gelu_fast", "gelu_new", "gelu_python", "gelu_pytorch_tanh", "gelu_accurate", "laplace",
+    "leaky_relu", "linear", "mish", "quick_gelu", "relu", "relu2", "relu6", "sigmoid", "silu", "swish", "tanh", "prelu",
+    "swiglu", "geglu",
+)  # fmt: skip
+"""``ACT2FN`` of transformers ``activations.py``, and names of models that bring their own code."""
+
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NEXT = re.compile(r'["{}\[\]\n]')
 
@@ -150,9 +180,36 @@ def read(path: str, text: str | None = None) -> Plan | None:
         if key in inner and inner[key] is not None and name not in plan.values:
             fill.put(plan, notes, name, inner[key], lines.get((*prefix, key), 0), key, path)
     _family(plan, notes, inner, lines, prefix)
+    _slips(notes, inner, {key: lines.get((*prefix, key), 0) for key in inner})
     notes.into(plan)
+    plan.slips = notes.slips
     fill.derive(plan)
     return plan
+
+
+def _slips(notes: fill.Notes, inner: dict[str, Any], lines: dict[str, int]) -> None:
+    """Keys that nothing reads, words and numbers that cannot be meant; models with code of their own have keys of
+    their own, so only near misses are told."""
+    from doctor.plan.spelling import nearest
+
+    known = KEYS.keys() | OTHERS
+    for key in list(inner)[:500]:
+        if key in known or len(key) < 6 or "auto_map" in inner:
+            continue
+        meant = nearest(key, known - inner.keys(), 1)
+        if meant:
+            notes.add("file.unread_keys", f"{key} ({meant})", lines[key])
+            notes.slips.append((lines[key], key, meant))
+    for key, words in (("model_type", TYPES), ("hidden_act", ACTIVATIONS), ("activation_function", ACTIVATIONS)):
+        word = inner.get(key)
+        if isinstance(word, str) and word not in words and "auto_map" not in inner:
+            meant = nearest(word, words, 1)
+            if meant:
+                notes.add("file.near_values", f"{key} {word} ({meant})", lines[key])
+    for key in ("rope_theta", "max_position_embeddings", "n_positions"):
+        number = inner.get(key)
+        if isinstance(number, (int, float)) and not isinstance(number, bool) and number <= 0:
+            notes.add("file.bad_values", f"{key} {fill.shown(number)}", lines[key])
 
 
 def _family(

@@ -39,7 +39,9 @@ def judge(plan: Plan, base: RuleBase, facts: Mapping[str, Any] | None = None) ->
     return [_suspect_first(f, base, plan, shared) if f.verdict is Verdict.FAIL else f for f in found]
 
 
-SLIPS = ("plan.file.unknown_keys", "plan.file.unread_keys", "plan.file.near_types", "plan.file.wrong_types")
+SLIPS = tuple(
+    "plan.file." + name for name in ("unknown_keys", "unread_keys", "near_types", "wrong_types", "unknown_options")
+)
 
 
 def _of_slips(found: list[Finding], base: RuleBase, meant: Plan, facts: Mapping[str, Any]) -> list[Finding]:

@@ -41,7 +41,8 @@ OPTIONS = {
     "adam-beta1": "optimizer.beta1", "adam-beta2": "optimizer.beta2", "adam-eps": "optimizer.eps",
     "optimizer": "optimizer.type", "seed": "run.seed", "num-workers": "data.workers",
     "initial-loss-scale": "precision.loss_scale", "loss-scale-window": "precision.loss_scale_window",
-    "save-interval": "checkpoint.interval", "load": "checkpoint.load", "recompute-num-layers": "recompute.layers",
+    "save-interval": "checkpoint.interval", "master-port": "run.port",
+    "load": "checkpoint.load", "recompute-num-layers": "recompute.layers",
 }  # fmt: skip
 FLAGS: dict[str, tuple[str, bool]] = {
     "use-flash-attn": ("model.flash_attention", True), "swiglu": ("model.gated", True),
@@ -50,6 +51,52 @@ FLAGS: dict[str, tuple[str, bool]] = {
     "sequence-parallel": ("parallel.sequence", True), "use-distributed-optimizer": ("parallel.optimizer", True),
     "multi-latent-attention": ("model.mla", True), "multi-head-latent-attention": ("model.mla", True),
 }  # fmt: skip
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+OTHERS = _words("""
+accumulate-allreduce-grads-in-fp32 attention-softmax-in-fp32 bias-gelu-fusion bias-swiglu-fusion ckpt-format
+context-parallel-algo cp-comm-type data-cache-path data-path dataloader-type decoder-first-pipeline-num-layers
+decoder-last-pipeline-num-layers deterministic-mode disable-bias-linear distributed-backend
+distributed-timeout-minutes encoder-num-layers decoder-num-layers end-weight-decay eod-mask-loss eval-interval
+eval-iters exit-duration-in-mins exit-interval expert-tensor-parallel-size finetune fp16-lm-cross-entropy
+gradient-accumulation-fusion group-query-attention hysteresis init-method-std load-path lr-decay-iters
+lr-decay-samples lr-warmup-init lr-warmup-samples log-interval log-throughput loss-scale
+make-vocab-size-divisible-by manual-gc master-addr master-port merge-file min-loss-scale moe-aux-loss-coeff
+moe-expert-capacity-factor moe-grouped-gemm moe-layer-freq moe-permute-fusion moe-router-dtype
+moe-router-enable-expert-bias moe-router-load-balancing-type moe-router-score-function moe-token-dispatcher-type
+moe-z-loss-coeff nccl-communicator-config-path no-bias-dropout-fusion no-bias-swiglu-fusion
+no-gradient-accumulation-fusion no-load-optim no-load-rng no-masked-softmax-fusion no-rope-fusion no-save-optim
+no-save-rng nnodes node-rank normalization nproc-per-node num-layers-per-virtual-pipeline-stage
+num-virtual-stages-per-pipeline-rank overlap-grad-reduce overlap-param-gather override-opt-param-scheduler
+pipeline-model-parallel-layout position-embedding-type profile recompute-activations recompute-granularity
+recompute-method reset-attention-mask reset-position-ids rotary-base rotary-percent rotary-seq-len-interpolation-factor
+save save-interval sliding-window split squared-relu start-weight-decay standalone-embedding-stage
+test-data-path timing-log-level tokenizer-model tokenizer-name-or-path tokenizer-type train-data-path train-samples
+transformer-impl use-checkpoint-args use-checkpoint-opt_param-scheduler use-cp-send-recv-overlap use-fused-rmsnorm
+use-fused-rotary-pos-emb use-fused-swiglu use-mcore-models use-legacy-models use-rotary-position-embeddings
+valid-data-path vocab-file weight-decay-incr-style worker-num local-worker-num bf16 fp16
+""")
+"""Options that are read for nothing but their spelling (arguments.py of Megatron-LM and MindSpeed, torchrun, msrun)."""
+CHOICES = {
+    "lr-decay-style": ("constant", "linear", "cosine", "inverse-square-root", "WSD"),
+    "normalization": ("LayerNorm", "RMSNorm"),
+    "recompute-granularity": ("full", "selective"), "recompute-method": ("uniform", "block"),
+    "position-embedding-type": ("learned_absolute", "rope", "mrope", "relative", "none"),
+    "weight-decay-incr-style": ("constant", "linear", "cosine"),
+    "moe-token-dispatcher-type": ("allgather", "alltoall", "flex", "alltoall_seq"),
+}  # fmt: skip
+"""Words that an option takes; a word close to one of them is a slip, any other may be an extension's."""
+UNEVEN = _words("""
+decoder-first-pipeline-num-layers decoder-last-pipeline-num-layers account-for-embedding-in-pipeline-split
+account-for-loss-in-pipeline-split pipeline-model-parallel-layout num-layer-list noop-layers encoder-num-layers
+decoder-num-layers standalone-embedding-stage pipeline-model-parallel-split-rank custom-pipeline-layers
+num-layers-in-first-pipeline-stage num-layers-in-last-pipeline-stage
+""")
+"""Options with which the stages of a pipeline may hold different numbers of layers."""
 WHOSE = "Megatron-LM arguments.py"
 DEFAULTS: dict[str, object] = {
     "parallel.mp": 1, "parallel.pp": 1, "parallel.cp": 1, "parallel.ep": 1, "parallel.sequence": False,
@@ -73,6 +120,7 @@ _NUMBER = re.compile(r"[-+]?\d+")
 _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _MARK = re.compile(r"\x01(\d+)\x02")
 _VALUE = re.compile(r"[\w.+/-]{1,200}")
+_PROGRAM = re.compile(r"(?:.*/)?(?:python[\d.]*|torchrun|msrun|deepspeed|mpirun)")
 _MARKS = ("num-layers", "hidden-size", "tensor-model-parallel-size", "micro-batch-size")
 
 
@@ -419,13 +467,56 @@ def read(path: str, text: str) -> Plan | None:
         if option in best:
             plan.put(name, Value(value, "set", path, best[option].line, option, notes.text(best[option].line)))
     _special(plan, notes, best)
+    _spelling(notes, best)
+    _cut_lines(notes, text, launcher)
     _devices(plan, notes, launcher, best)
     for name, standard in DEFAULTS.items():
         plan.default(name, standard, WHOSE)
     _derive(plan, best)
     notes.into(plan)
+    plan.slips = notes.slips
     fill.derive(plan)
     return plan
+
+
+def _spelling(notes: fill.Notes, best: dict[str, Option]) -> None:
+    """Options and words one letter away from one that exists. An option may be cut short as long as it is clear
+    (argparse), and extensions have options of their own: only near misses are noted."""
+    from doctor.plan.spelling import nearest
+
+    known = OTHERS | UNEVEN | OPTIONS.keys() | FLAGS.keys() | OVERRIDES.keys()
+    for name, option in best.items():
+        if name not in known and len(name) >= 6 and not any(other.startswith(name) for other in known):
+            meant = nearest(name, known - best.keys(), 1)
+            if meant and notes.text(option.line).count(name) == 1:
+                notes.add("file.unknown_options", f"--{name} (--{meant})", option.line)
+                notes.slips.append((option.line, name, meant))
+    for name, words in CHOICES.items():
+        word = best[name].values[0] if name in best and best[name].values else ""
+        line = best[name].source or best[name].line if word else 0
+        meant = None if word in words else nearest(word, words, 2)
+        if meant:
+            notes.add("file.near_values", f"--{name} {word} ({meant})", line)
+
+
+def _cut_lines(notes: fill.Notes, text: str, words: list[Word]) -> None:
+    """Places where the command ends too early: an option at the beginning of the line behind a command of options, and
+    a backslash with something behind it, which continues nothing."""
+    known = OTHERS | UNEVEN | OPTIONS.keys() | FLAGS.keys()
+    last, started = 0, False
+    for statement in words_of(text):
+        first, end = statement[0], max(word.line for word in statement)
+        if first.text.startswith("--"):
+            # usage texts and branches of ``case`` begin with options too, but behind no command
+            started = started and first.line == last + 1
+            if started and first.text[2:].replace("_", "-").partition("=")[0] in known:
+                notes.add("file.cut_lines", first.text, first.line)
+        else:
+            started = any(_PROGRAM.fullmatch(word.text) for word in statement)
+        last = end
+    for word in words:
+        if word.text == "\\":
+            notes.add("file.cut_lines", "\\", word.line)
 
 
 def _put(plan: Plan, notes: fill.Notes, name: str, option: Option, key: str) -> None:
@@ -455,8 +546,15 @@ def _special(plan: Plan, notes: fill.Notes, best: dict[str, Option]) -> None:
         if option in best:
             put("precision.compute", dtype, option)
             put("precision.params", dtype, option)
+    if "bf16" in best and "fp16" in best:
+        spots = tuple((best[n].line, notes.text(best[n].line)) for n in ("bf16", "fp16"))
+        plan.put("precision.both", Value(True, "set", plan.file, spots[0][0], "bf16", spots[0][1], "", spots))
     plan.default("precision.compute", "float32", WHOSE)
     plan.default("precision.params", "float32", WHOSE)
+    if "num-layers-per-virtual-pipeline-stage" in best:
+        _put(plan, notes, "parallel.virtual_layers", best["num-layers-per-virtual-pipeline-stage"],
+             "num-layers-per-virtual-pipeline-stage")  # fmt: skip
+    plan.derive("parallel.uneven", bool(UNEVEN & best.keys()), "options for uneven stages")
     if "loss-scale" in best:
         _put(plan, notes, "precision.loss_scale", best["loss-scale"], "loss-scale")
         put("precision.loss_scale_dynamic", False, "loss-scale")

@@ -15,6 +15,7 @@ from typing import Any
 
 from doctor.plan import fill
 from doctor.plan.schema import Plan, Trouble, Value
+from doctor.plan.spelling import nearest, nearest_type
 from doctor.plan.yamltree import Node, decode, nesting, read_bytes, read_tree
 
 MAX_BASES = 16
@@ -82,6 +83,7 @@ PLACES = {
     "parallel.full_batch": "parallel.full_batch", "parallel.gradients_mean": "parallel.gradients_mean",
     "parallel.enable_parallel_optimizer": "parallel.optimizer", "parallel.device_num": "parallel.devices",
     "parallel.parallel_optimizer_config.optimizer_level": "parallel.optimizer_level",
+    "parallel.parallel_optimizer_config.parallel_optimizer_threshold": "parallel.optimizer_threshold",
     "parallel.pipeline_config.pipeline_scheduler": "parallel.schedule",
     "runner_config.batch_size": "batch.size", "runner_config.epochs": "batch.epochs",
     "runner_config.sink_mode": "batch.sink", "runner_config.sink_size": "batch.sink_size",
@@ -104,6 +106,7 @@ PLACES = {
     "train_dataset.data_loader.num_shards": "data.num_shards",
     "train_dataset.data_loader.config.seq_length": "data.seq_length",
     "context.mode": "context.mode", "context.device_target": "context.device",
+    "context.max_call_depth": "context.call_depth",
     "context.max_device_memory": "context.memory", "context.enable_graph_kernel": "context.graph_kernel",
     "context.memory_optimize_level": "context.memory_level", "context.save_graphs": "context.save_graphs",
     "context.jit_config.jit_level": "context.jit_level", "context.jit_level": "context.jit_level",
@@ -212,6 +215,22 @@ MODE_NAMES = {
 }  # fmt: skip
 OTHER_MEANING = ("SwinConfig", "SwinV2Config")
 """Classes whose keys have the same names and mean lists, one entry per block."""
+
+NEAR_ONLY = ("callback", "dataset", "dataset_loader", "scale")
+"""Kinds of classes that also come from elsewhere (MindSpore, data sets of one's own): only near misses are told."""
+
+WORDS = {
+    "hidden_act": ("gelu", "fast_gelu", "relu", "relu6", "silu", "swiglu", "fusedswiglu", "tanh", "sigmoid", "softmax",
+                   "leakyrelu", "elu", "hswish", "hsigmoid", "prelu", "logsigmoid", "gelu_new", "quick_gelu", "mish"),
+    "position_embedding_type": ("rope", "yarn", "none", "relative", "learned_absolute", "partial_rope", "llama3"),
+    "moe_router_load_balancing_type": ("sub_seq_aux_loss", "seq_aux_loss", "gbs_aux_loss", "aux_loss", "sinkhorn"),
+    "moe_token_dispatcher_type": ("alltoall", "alltoall_deredundency", "alltoall_zero_redundancy", "allgather"),
+    "scoring_func": ("sigmoid", "softmax", "sqrtsoftplus"),
+    "search_mode": ("recursive_programming", "dynamic_programming", "sharding_propagation"),
+}  # fmt: skip
+"""Words that a key takes: mindformers ``transformer_config.py``, ``modules/activation.py``, ``moe/router.py``;
+MindSpore ``_auto_parallel_context.py``. A word close to one of them is a slip, any other may be
+one's own."""
 
 LLAMA_LIKE = ("LlamaConfig", "ChatGLM2Config", "GPT2Config")
 GATED = ("swiglu", "silu", "fusedswiglu", "geglu")
@@ -411,7 +430,11 @@ class _Reader:
         table = keys()["types"]
         places = [("model.arch.type", "models"), (f"{section}.type", "config"), ("optimizer.type", "optimizer"),
                   ("lr_schedule.type", "lr"), ("lr_scheduler.type", "lr"), ("runner_wrapper.type", "wrapper"),
-                  ("trainer.type", "trainer")]  # fmt: skip
+                  ("trainer.type", "trainer"), ("runner_wrapper.scale_sense.type", "scale"),
+                  ("train_dataset.data_loader.type", "dataset_loader"),
+                  ("train_dataset.dataloader.type", "dataset_loader"),
+                  ("eval_dataset.data_loader.type", "dataset_loader"),
+                  ("train_dataset_task.type", "dataset"), ("eval_dataset_task.type", "dataset")]  # fmt: skip
         tree = self.files[0][1]
         found = []
         for path, kind in places:
@@ -419,17 +442,18 @@ class _Reader:
             # what a file registers itself is nobody else's to know
             if owner is not None and owner.kind == "map" and "auto_register" not in owner.data:
                 found.append((owner.data.get("type"), kind))
-        callbacks = tree.data.get("callbacks")
-        if callbacks is not None and callbacks.kind == "list":
-            found += [(item.data.get("type"), "callback") for item in callbacks.data if item.kind == "map"]
+        for name in ("callbacks", "eval_callbacks"):
+            callbacks = tree.data.get(name)
+            if callbacks is not None and callbacks.kind == "list":
+                found += [(item.data.get("type"), "callback") for item in callbacks.data if item.kind == "map"]
         for node, kind in found:
             if node is None or not isinstance(node.data, str) or not node.data or node.data in table[kind]:
                 continue
-            near = _near_type(node.data, table[kind])
+            near = nearest_type(node.data, table[kind])
             if near:
                 self.notes.add("file.near_types", f"{node.data} ({near})", node.line)
                 self.notes.slips.append((node.line, node.data, near))
-            elif kind != "callback":
+            elif kind not in NEAR_ONLY:
                 self.notes.add("file.foreign_types", node.data, node.line)
 
     def llama_ffn(self, section: str) -> None:
@@ -462,6 +486,8 @@ class _Reader:
         rows = value if isinstance(value, list) else [value]
         flat = [n for row in rows for n in (row if isinstance(row, list) else [row])]
         if not all(isinstance(n, int) and not isinstance(n, bool) for n in flat):
+            if isinstance(value, (str, float)) and value not in ("auto", ""):
+                notes.add("file.wrong_types", "offset", line)
             return
         width = len(rows[-1]) if rows and isinstance(rows[-1], list) else len(rows) if isinstance(value, list) else 0
         spot = ("set", file, line, "offset", notes.text(line))
@@ -474,7 +500,9 @@ class _Reader:
         self.take("parallel.mode", "parallel.parallel_mode", convert=_mode)
         self.loss_scale()
         found = self.find("optimizer", "betas")
-        if found and found[0].kind == "list":
+        if found and found[0].data is not None and (found[0].kind != "list" or len(found[0].data) != 2):
+            found[2].add("file.wrong_types", "betas", found[3])
+        elif found and found[0].kind == "list":
             pair = found[0].plain()
             for name, value in zip(("optimizer.beta1", "optimizer.beta2"), pair, strict=False):
                 fill.put(plan, found[2], name, value, found[3], "betas", found[1])
@@ -730,13 +758,15 @@ class _Reader:
             )
             if node is None or node.kind != "map":
                 continue
-            if name in ("callbacks", "eval_dataset") or (pynative and name == "model"):
+            if name in ("callbacks", "eval_dataset", "scale") or (pynative and name == "model"):
                 continue
             self.section_keys(name, node, set(known), name in closed)
         if (node := tree.at("grouped_lr_schedule", "default")) is not None and node.kind == "map":
             self.section_keys("lr_schedule", node, set(sections.get("lr_schedule", ())), False)
         if pynative and (node := tree.data.get("model")) is not None and node.kind == "map":
             self.section_keys("model", node, set(table["sections"]["model"]) | {"type", "arch"}, False)
+        if (node := tree.at("runner_wrapper", "scale_sense")) is not None and node.kind == "map":
+            self.section_keys("scale_sense", node, set(sections.get("scale", ())), False)
         self.inner_models(tree.at(*section.split(".")), set(table["sections"]["model"]))
         _everywhere(tree, notes, table)
         homes = {"parallel_config", "recompute_config", "runner_config", "runner_wrapper", "optimizer", "lr_schedule",
@@ -768,7 +798,7 @@ class _Reader:
             self.inner_heads(name, node)
             for key, child in node.data.items():
                 word, line = str(key), node.line_of(key)
-                near = _near(word, known - set(map(str, node.data)), 1) if word not in known else None
+                near = nearest(word, known - set(map(str, node.data)), 1) if word not in known else None
                 if near:
                     self.notes.add("file.unread_keys", f"{name}.{word} ({near})", line)
                     self.notes.slips.append((line, word, near))
@@ -807,7 +837,7 @@ class _Reader:
                 continue
             line = node.line_of(key)
             path = f"{name}.{word}" if name else word
-            near = _near(word, known - {str(k) for k in node.data}, 1 if name == "model" and foreign else 2)
+            near = nearest(word, known - {str(k) for k in node.data}, 1 if name == "model" and foreign else 2)
             if near:
                 self.notes.slips.append((line, word, near))
             if closed:
@@ -845,10 +875,14 @@ def _everywhere(tree: Node, notes: fill.Notes, table: dict[str, Any]) -> None:
                     notes.add("file.wrong_types", key, line)
                     right = get_close_matches(child.data.lower(), ("true", "false"), 1, 0.6)
                     notes.slips += [(line, child.data, word.capitalize()) for word in right]
+                elif key in WORDS and isinstance(child.data, str) and child.data.lower() not in WORDS[key]:
+                    meant = nearest(child.data.lower(), WORDS[key], 2)
+                    if meant:
+                        notes.add("file.near_values", f"{key} {child.data} ({meant})", line)
                 elif key == "seq_length" and type(child.data) is int and child.data < 1 and "." in path:
                     notes.add("file.bad_values", f"{path} {fill.shown(child.data)}", line)
                 if len(key) >= 8 and key not in known and line not in told:
-                    near = _near(key, long - {str(k) for k in node.data}, 1)
+                    near = nearest(key, long - {str(k) for k in node.data}, 1)
                     if near:
                         notes.add("file.unread_keys", f"{path} ({near})", line)
                         notes.slips.append((line, key, near))
@@ -870,50 +904,6 @@ def _mode(value: Any) -> str:
     if isinstance(value, int):
         return MODES.get(value, "unknown")
     return MODE_NAMES.get(str(value).lower(), "unknown")
-
-
-def _near(word: str, known: set[str], edits: int) -> str | None:
-    """The known key that a word is most likely a misspelling of: at most ``edits`` letters away, and no other name
-    for the same thing (a plural, ``num_`` for ``n_``, another number)."""
-    if len(word) < 4:
-        return None
-    for candidate in get_close_matches(word, sorted(known), 3, 0.84):
-        if _distance(word, candidate) <= (1 if len(word) < 8 else edits) and not _other_name(word, candidate):
-            return candidate
-    return None
-
-
-def _near_type(word: str, known: list[str]) -> str | None:
-    """The registered class that a name is most likely a misspelling of."""
-    for candidate in known:
-        if candidate.lower() == word.lower():
-            return candidate
-    for candidate in get_close_matches(word, known, 2, 0.85):
-        if _distance(word, candidate) <= 2 and not _other_name(word, candidate):
-            return candidate
-    return None
-
-
-def _other_name(one: str, other: str) -> bool:
-    """Names that differ in digits, in a plural or in the way a number is called are different names."""
-    if one + "s" == other or other + "s" == one:
-        return True
-    strip = str.maketrans("", "", "0123456789")
-    return one.translate(strip) == other.translate(strip) or one.replace("num_", "n_") == other.replace("num_", "n_")
-
-
-def _distance(one: str, other: str) -> int:
-    """Edits (insert, delete, replace, swap of neighbours) between two short words."""
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for i, a in enumerate(one, 1):
-        older, before, row = before, row, [i]
-        for j, b in enumerate(other, 1):
-            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
-            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
-                cost = min(cost, older[j - 2] + 1)
-            row.append(cost)
-    return row[-1]
 
 
 def _doubles(tree: Node, notes: fill.Notes) -> None:

@@ -72,12 +72,16 @@ file.text_numbers    list    -      keys whose value is text for the YAML reader
 file.wrong_types     list    -      keys whose value has a type its reader refuses
 file.bad_values      list    -      values of a model inside the model (vision, text) that no model can have
 file.near_types      list    -      class names that are not registered and close to one that is
+file.near_values     list    -      words that are none of those a setting takes and close to one of them
+file.unknown_options list    -      options of a launch script that do not exist and are close to one that does
+file.cut_lines       list    -      where the command of a launch script ends before its last option
 file.foreign_types   list    -      class names that are not registered with the library
 file.nesting         int     -      depth of nested mappings
 run.mode             string  -      train, finetune, eval, predict
 run.training         bool    -      whether the run trains
 run.parallel         bool    -      whether more than one device is used
 run.seed             int     -      seed of all ranks
+run.port             int     -      port where the processes meet
 model.type           string  -      configuration class or model type
 model.arch           string  -      model class
 model.hidden_size    int     -      width of the residual stream
@@ -130,6 +134,7 @@ model.near_known     string  -      published model from which one size differs
 model.near_difference string -      that size and the published one
 model.plain          bool    -      a decoder whose parameters can be counted from this plan
 precision.compute    string  -      dtype of matrix products
+precision.both       bool    -      two dtypes of matrix products are asked for at once
 precision.params     string  -      dtype parameters are kept in
 precision.embedding  string  -      dtype of the embedding table
 precision.norm       string  -      dtype of norms
@@ -159,6 +164,8 @@ parallel.product     int     -      dp * mp * cp * pp
 parallel.devices     int     -      devices the run is started on, where the file says so
 parallel.sequence    bool    -      activations outside of matrix products are cut along the sequence by mp
 parallel.micro_batches int   -      micro batches of a pipeline step
+parallel.virtual_layers int  layer  layers of one model piece of a stage
+parallel.uneven      bool    -      the stages may hold different numbers of layers
 parallel.micro_interleave int -     copies a micro batch is cut into to hide communication
 parallel.virtual_stages int  -      model pieces per stage
 parallel.vocab_by_data bool  -      the embedding is cut by data and not by vocabulary
@@ -168,6 +175,7 @@ parallel.strategy_rows int   -      rows of the dataset strategy
 parallel.strategy_batch int  -      first number of the first row of the dataset strategy
 parallel.gradients_mean bool -      gradients are averaged, not summed
 parallel.optimizer   bool    -      weights and optimizer states are cut along data parallel
+parallel.optimizer_threshold int KB  smallest parameter that is cut along data parallel
 parallel.optimizer_level string -   level1 weights and states, level2 also gradients, level3 also weights after use
 parallel.optimizer_shard_key string - a key that is meant to cut optimizer states and does nothing
 parallel.cp_method   string  -      how attention is cut along the context
@@ -238,6 +246,7 @@ checkpoint.load      string  -      what is loaded
 checkpoint.load_format string -     ckpt or safetensors
 checkpoint.transform bool    -      slices are turned into those of this run while loading
 checkpoint.resume    bool    -      training goes on where a run ended
+context.call_depth   int     -      deepest nesting of calls while compiling
 context.mode         int     -      0 graph, 1 pynative
 context.device       string  -      Ascend, CPU, GPU
 context.memory       string  -      the device memory the run may take, as written

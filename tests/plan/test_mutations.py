@@ -1,5 +1,6 @@
 """Healthy configurations are quiet, and one wrong value in them is found, first and with its line."""
 
+import json
 import re
 from pathlib import Path
 
@@ -115,6 +116,7 @@ LLAMA, GPT2, QWEN, PYNATIVE, MEGATRON = (
         (MEGATRON, "--adam-beta2", "2", "CFG568"),
         (MEGATRON, "TP", "3", "PAR552"),
         (MEGATRON, "NNODES", "3", "PAR547"),
+        (MEGATRON, "--num-layers", "31", "PAR557"),
     ],
 )  # fmt: skip
 def test_one_wrong_value_is_found_first_with_its_line(base, name, key, value, rule):
@@ -191,3 +193,63 @@ def test_a_misspelt_switch_is_found_wherever_it_stands(base, word):
     text = "model: {model_config: {type: LlamaConfig}}\ntrain_dataset:\n  data_loader:\n    shuffle: " + word + "\n"
     found = failures(base, LLAMA, text)
     assert found[0].id == "CFG512" and found[0].evidence[0].line == 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        ("--tensor-model-parallel-size", "--tensor-model-paralel-size", "CFG628"),
+        ("--use-distributed-optimizer", "--use-distributed-optimzer", "CFG628"),
+        ("--num-layers", "--num-layer", None),
+        ("--clip-grad", "--clip-gradd", "CFG628"),
+        ("--normalization RMSNorm", "--normalization RMSnorm", "CFG630"),
+        ("--bf16", "--bf16 --fp16", "CFG629"),
+        ("--seq-length 4096 \\", "--seq-length 4096 \\ ", "CFG631"),
+        ("pretrain_gpt.py $GPT_ARGS --save", "pretrain_gpt.py $GPT_ARGS\n  --save", "CFG631"),
+        ("--sequence-parallel", "--sequence-parallel --num-layers-per-virtual-pipeline-stage 3", "PAR556"),
+        ("--sequence-parallel", "--sequence-parallel --moe-fb-overlap --my-own-option 3", None),
+    ],
+)
+def test_a_slip_in_a_launch_script_is_found_first(base, old, new, rule):
+    text = (FOLDER / MEGATRON).read_text()
+    assert old in text
+    found = failures(base, MEGATRON, text.replace(old, new, 1))
+    assert [f.id for f in found][:1] == ([rule] if rule else [])
+
+
+def test_usage_texts_and_case_branches_of_a_script_cut_no_command(base):
+    text = (FOLDER / MEGATRON).read_text()
+    extra = """
+usage() { cat <<END
+  --num-layers N
+  --hidden-size N
+END
+}
+case "$1" in
+  --seq-length) shift ;;
+  --micro-batch-size) shift ;;
+esac
+"""
+    assert failures(base, MEGATRON, text.replace("\nTP=4", extra + "\nTP=4", 1)) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "rule"),
+    [
+        ("rms_norm_esp", 1e-6, "CFG509"),
+        ("model_type", "lama", "CFG630"),
+        ("hidden_act", "sillu", "CFG630"),
+        ("rope_theta", -1.0, "CFG624"),
+        ("model_type", "my_model", None),
+        ("my_own_setting", 1, None),
+    ],
+)
+def test_a_slip_in_config_json_is_found(base, key, value, rule):
+    text = json.dumps(
+        {
+            "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32,
+            "intermediate_size": 11008, "vocab_size": 32000, "hidden_act": "silu", key: value,
+        },
+        indent=1,
+    )  # fmt: skip
+    assert [f.id for f in failures(base, "config.json", text)] == ([rule] if rule else [])

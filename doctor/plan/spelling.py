@@ -1,0 +1,50 @@
+"""Which known word a misspelt one most likely is; for the keys, options and class names of all formats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def nearest(word: str, known: Iterable[str], edits: int) -> str | None:
+    """The known key that a word is most likely a misspelling of: at most ``edits`` letters away, and no other name
+    for the same thing (a plural, ``num_`` for ``n_``, another number)."""
+    if len(word) < 4:
+        return None
+    for candidate in get_close_matches(word, sorted(known), 3, 0.84):
+        if _distance(word, candidate) <= (1 if len(word) < 8 else edits) and not _other_name(word, candidate):
+            return candidate
+    return None
+
+
+def nearest_type(word: str, known: list[str]) -> str | None:
+    """The registered class that a name is most likely a misspelling of."""
+    for candidate in known:
+        if candidate.lower() == word.lower():
+            return candidate
+    for candidate in get_close_matches(word, known, 2, 0.85):
+        if _distance(word, candidate) <= 2 and not _other_name(word, candidate):
+            return candidate
+    return None
+
+
+def _other_name(one: str, other: str) -> bool:
+    """Names that differ in digits, in a plural or in the way a number is called are different names."""
+    if one + "s" == other or other + "s" == one:
+        return True
+    strip = str.maketrans("", "", "0123456789")
+    return one.translate(strip) == other.translate(strip) or one.replace("num_", "n_") == other.replace("num_", "n_")
+
+
+def _distance(one: str, other: str) -> int:
+    """Edits (insert, delete, replace, swap of neighbours) between two short words."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        older, before, row = before, row, [i]
+        for j, b in enumerate(other, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
+                cost = min(cost, older[j - 2] + 1)
+            row.append(cost)
+    return row[-1]
