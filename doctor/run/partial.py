@@ -183,10 +183,10 @@ def union(sources: Sequence[Kept], key: Callable[[str], tuple[object, ...]]) -> 
 
     out: list[Kept] = []
     for one in sorted(sources, key=place):
-        if not (
-            out and place(out[-1]) == place(one) and [s.counts for s in out[-1].scans] == [s.counts for s in one.scans]
-        ):
-            out.append(one)
+        last = out[-1] if out else None
+        if last and place(last) == place(one) and [s.counts for s in last.scans] == [s.counts for s in one.scans]:
+            continue
+        out.append(one)
     return out
 
 

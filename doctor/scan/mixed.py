@@ -76,15 +76,16 @@ def _styles() -> list[_Style]:
                        rb"(?P<r>\d{1,5})(?:[ \t]{0,20}\|[ \t]?|: | [\w.-]{1,60} (?:(?:\xe2\x80\xba|>|\|) )?)"),
                 _style("pod", rb"(?P<s>worker|master|rank|node|trainer|npu)[-_](?P<r>\d{1,5})"
                        rb"(?:[ \t]{0,20}\|[ \t]?|: )"),
-                _style("file", rb"(?P<f>[^\s:\[\]()]{1,300}\.(?:log|txt|out|err)(?:\.\d{1,6})?)(?::\d{1,12}:|-\d{1,12}-|:)"
-                       rb"[ \t]?"),
+                _style("file", rb"(?P<f>[^\s:\[\]()]{1,300}\.(?:log|txt|out|err)(?:\.\d{1,6})?)"
+                       rb"(?::\d{1,12}:|-\d{1,12}-|:)[ \t]?"),
                 _style("word", _WORD + rb"[ _=:#-]{0,2}(?P<r>\d{1,6})[ \t]?(?:[:|>]|- )[ \t]?"),
                 _style("number", rb"[ ]{0,6}(?P<r>\d{1,6}):(?: |(?=\[)|$)", bare=True),
                 _style("number", rb"\[(?P<r>\d{1,6})\]:?(?: |$)", bare=True),
                 _Style("inside", re.compile(
                     rb"\[?\d{4}-\d\d-\d\d[^\n]{8,100}?[\[(](?:[A-Za-z_]{1,20} )?(?:rank|Rank|RANK)[ =:_]?"
                     rb"(?P<r>\d{1,6})[\])]"), inside=True),
-                _Style("inside", re.compile(rb"\[[A-Z]{1,8}\] ?\d{4}-[^\n]{15,60}RankID:(?P<r>\d{1,6})\)"), inside=True),
+                _Style("inside", re.compile(
+                    rb"\[[A-Z]{1,8}\] ?\d{4}-[^\n]{15,60}RankID:(?P<r>\d{1,6})\)"), inside=True),
             )
         )  # fmt: skip
     return _made
@@ -93,8 +94,9 @@ def _styles() -> list[_Style]:
 _INNER = lazy_bytes(rb"\[(?:rank|Rank|RANK|default)[ _]?(\d{1,6})\]:[ \t]?")
 _OF_NAME = lazy_bytes(rb"(?i)(?:rank|worker)[ _-]?(\d{1,6})(?=[/_.\s:=#*<-]|$)")
 _HEADING = lazy_bytes(
-    rb"(?m)^(?:==> (?P<f>[^\n]{1,300}) <==|[ \t]{0,4}(?:[=\-#*>]{2,40}|#{1,6})[ \t]{0,4}(?P<d>[^\n=#*]{1,160}?)[ \t]{0,4}"
-    rb"[=\-#*<:]{0,40}|(?P<w>(?:[Gg]lobal )?(?:[Rr]ank|RANK|[Ww]orker)[ _]?\d{1,6}(?:\.log)?[ \t]?:?))[ \t]{0,4}\r?$"
+    rb"(?m)^(?:==> (?P<f>[^\n]{1,300}) <=="
+    rb"|[ \t]{0,4}(?:[=\-#*>]{2,40}|#{1,6})[ \t]{0,4}(?P<d>[^\n=#*]{1,160}?)[ \t]{0,4}[=\-#*<:]{0,40}"
+    rb"|(?P<w>(?:[Gg]lobal )?(?:[Rr]ank|RANK|[Ww]orker)[ _]?\d{1,6}(?:\.log)?[ \t]?:?))[ \t]{0,4}\r?$"
 )
 _CONTINUES = (b" ", b"\t", b"Traceback (")
 

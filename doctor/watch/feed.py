@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from doctor.scan import kinds, records
+from doctor.scan import kinds, mixed, records
 from doctor.scan.read import HEAD, MISTAKEN, SMALL, Read, read_source
 from doctor.scan.scanner import Matcher, Occurrence, Scanned, Scanner, plain
 from doctor.scan.series import Track
@@ -75,6 +75,8 @@ class Feed:
         self.exact = file.start > 0
         self.size = 0
         self.kinds: tuple[str, ...] = ()
+        self.several = False
+        """whether it holds the lines of several ranks, which a diagnosis reads apart"""
         self.facts: dict[str, tuple[str, int]] = {}
         self.wanted = True
         """whether it is of a kind that is scanned at all"""
@@ -111,6 +113,7 @@ class Feed:
         """What the file is, as far as its first bytes tell; looked at again whenever it has doubled."""
         was = self.wanted
         parts = kinds.segments(self.file.name, self._head, complete=False)
+        self.several = mixed.way_of(self.file.name, self._head) is not None
         self.kinds = tuple(dict.fromkeys(p.kind for p in parts))
         judged = any(k in kinds.LOG_KINDS for k in self.kinds)
         self.wanted = judged or (self.size <= SMALL and all(k in MISTAKEN for k in self.kinds))
@@ -179,7 +182,7 @@ class Feed:
             self.tracks = found.tracks
             if self.size <= SMALL and not self.exact and not self.file.gone and (found.occurrences or found.errors):
                 read = self.whole()
-                if read is not None:
+                if read is not None and not read.ranks:
                     found = read.scan._replace(tracks=found.tracks) if read.judged else found._replace(occurrences=())
             self._scan = (self.grown, self._placed(found))
         return self._scan[1]
@@ -221,6 +224,8 @@ class Feed:
         if self.size <= SMALL:
             return self._read[1] if self._read is not None and self._read[0] == self.grown and self.whole() else None
         if not any(k in kinds.LOG_KINDS for k in self.kinds):
+            return None
+        if self.several and not self.file.gone:
             return None
         scan = self._finished() if self._scanner is not None else self._scan[1] if self._scan else None
         return Read(scan, self.kinds, True) if scan is not None else None

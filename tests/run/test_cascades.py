@@ -50,6 +50,22 @@ def test_the_rank_that_failed_first_heads_the_report(kind, tmp_path):
     assert all(index is None or index < len(report.findings) for index in indices)
 
 
+@pytest.mark.parametrize(
+    ("kind", "mark"),
+    [("oom", "srun"), ("killed", "rank"), ("hung", "pod"), ("unknown", "paren"), ("restarted", "mpi"),
+     ("missing", "tail"), ("told_by_scheduler", "default"), ("nan", "grep")],
+)  # fmt: skip
+def test_a_run_in_one_file_is_judged_like_one_of_many_files(kind, mark, tmp_path):
+    run = cascades.make(kind, 4, 16, str(tmp_path), mark, 0.01)
+    assert os.listdir(tmp_path) == ["all.log"]
+    report = diagnose(tmp_path)
+    rank, topic = named(report)
+    assert rank == run.root.number
+    assert topic in run.topics
+    assert report.run["world_size"] == run.world
+    assert sorted(lane["rank"] for lane in report.run["lanes"]) == list(range(run.world))
+
+
 @pytest.mark.slow
 def test_98_of_100_random_runs_are_right(tmp_path):
     kinds = list(cascades.KINDS)
@@ -190,6 +206,27 @@ def test_a_partial_of_rules_that_are_not_here_is_refused(parts):
     with pytest.raises(partial.Damaged) as caught:
         partial.load(data, [])
     assert caught.value.code == "rules"
+
+
+@pytest.mark.parametrize("shape", ["calm", "spike", "nan", "diverged"])
+def test_a_curve_that_is_thinned_in_a_partial_keeps_its_label_and_step(shape, tmp_path):
+    rng = random.Random(3)
+    lines = []
+    for n in range(1, 4001):
+        loss = 9.5 * 0.9995**n + 2 + rng.gauss(0, 0.02)
+        loss += 8 if shape == "spike" and 2000 <= n < 2012 else max(0, n - 3200) * 0.01 if shape == "diverged" else 0
+        text = "nan" if shape == "nan" and n >= 3700 else f"{loss:.4f}"
+        lines.append(f"step: {n}, loss: {text}, lr: 1e-5, per_step_time: {1000 + rng.randrange(9)}ms")
+    log, part = tmp_path / "worker_0.log", tmp_path / "a.part"
+    log.write_text("\n".join(lines) + "\n")
+    direct = diagnose(log, kept=lambda sources, problems: part.write_bytes(partial.dump(sources, problems)))
+    merged = diagnose(part)
+    assert merged.series[0]["every"] > 1
+    assert [d.rule for d in merged.diagnoses] == [d.rule for d in direct.diagnoses]
+    assert bool(direct.diagnoses) == (shape != "calm")
+    for one, other in zip(direct.diagnoses, merged.diagnoses, strict=True):
+        first, second = (r.findings[d.finding].evidence[0].line for r, d in ((direct, one), (merged, other)))
+        assert abs(first - second) <= 4 * merged.series[0]["every"]
 
 
 def test_secrets_do_not_get_into_a_partial(tmp_path):

@@ -28,7 +28,7 @@ OOM = (
     "Traceback (most recent call last):",
     '  File "run_mindformer.py", line 329, in <module>',
     "    main(config_)",
-    "RuntimeError: Device(id:2) memory isn't enough and alloc failed, kernel name: Default/MatMul-op1, alloc size: 6442450944B.",
+    "RuntimeError: Device(id:2) memory isn't enough and alloc failed, kernel name: MatMul, alloc size: 6442450944B.",
 )
 
 
