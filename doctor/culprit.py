@@ -12,6 +12,7 @@ from doctor.scan.scanner import Occurrence
 GONE = {"silent": "RUN170", "missing": "RUN171", "empty": "RUN172", "killed": "RUN173", "late": "RUN174"}
 """The rules about ranks that stopped without a word."""
 CYCLE = "RUN175"
+KINDS_OF_ENDS = ("own", "weak", "stopped", "wait")
 TEXT = 200
 
 
@@ -70,18 +71,27 @@ def examine(
         ]
     groups = _placed(_ended(groups, run), run, edges)
     common = _common(groups, run)
-    troubles = [_trouble(base, g, late) for g in groups if _counts(g) and g.rule not in common]
+    waits_from = _earliest_by_rank(groups, "wait")
+    troubles = [
+        _trouble(base, g, late)
+        for g in groups
+        if _counts(g) and g.rule not in common and not _after_waiting(g, waits_from)
+    ]
     own = {t.rank for t in troubles if t.rank is not None}
     unknown = _unknown(base, run, sources, own, set(late))
     troubles += [trouble for trouble, _, _ in unknown]
     failed = {t.rank for t in troubles if t.rank is not None and not t.stays}
     newest: dict[int, float] = {}
     for group in groups:
-        if group.rank is not None and group.moment is not None and group.kind in ("own", "weak", "wait"):
+        if group.rank is not None and group.moment is not None and group.kind in KINDS_OF_ENDS:
             newest[group.rank] = max(newest.get(group.rank, group.moment), group.moment)
-    run = lanes.with_states(run, failed, late, newest)
+    stopped = [g for g in groups if g.kind == "stopped" and not g.recovered]
+    run = lanes.with_states(run, failed, {*late, *(g.rank for g in stopped if g.rank is not None)}, newest)
     votes, chains = waits.ends_of(edges, failed)
     first = blame.first_failure(run, troubles, set(late), votes, edges, exits)
+    if first.trouble is None and not first.gone and stopped and not votes:
+        # nobody failed and nobody is missed: the run was asked to end
+        first = blame.first_failure(run, [_trouble(base, g, late) for g in stopped], (), {}, edges, ())
     place, seen, gone, args = _named(first, unknown)
     if place is None and votes:
         # all waited: the one that the others waited for leads the list
@@ -150,6 +160,23 @@ def _counts(group: Group) -> bool:
     return group.kind in ("own", "weak") and not group.recovered
 
 
+def _earliest_by_rank(groups: Sequence[Group], kind: str) -> dict[int, float]:
+    """rank → the moment of its first group of a kind."""
+    out: dict[int, float] = {}
+    for group in groups:
+        if group.kind == kind and not group.recovered and group.rank is not None and group.moment is not None:
+            out[group.rank] = min(out.get(group.rank, group.moment), group.moment)
+    return out
+
+
+def _after_waiting(group: Group, waits_from: Mapping[int, float]) -> bool:
+    """Whether a failure that names no cause came when its rank had already waited in vain, as a crash in the
+    tidying up does."""
+    if group.kind != "weak" or group.rank is None or group.moment is None:
+        return False
+    return group.moment > waits_from.get(group.rank, float("inf"))
+
+
 def _common(groups: Sequence[Group], run: lanes.Run) -> set[str]:
     """Rules of no cause that fire on most ranks: what happens to all is no failure of one."""
     ranks: dict[str, set[int]] = {}
@@ -184,7 +211,7 @@ def _unknown(
                 continue
             seconds = error.seconds if error.seconds is not None else error.about
             moment = run.fixed(source, rank, seconds)
-            trouble = blame.Trouble("unknown", (rank, -1), rank, moment, False, (source.order, error.line))
+            trouble = blame.Trouble("unknown", (rank, -1), rank, moment, False, (source.file, error.line))
             out.append((trouble, source, error))
             break
     return out
@@ -256,7 +283,7 @@ def tell(
     events: list[story.Event] = []
     firsts: dict[int, tuple[float | None, int]] = {}
     root: story.Event | None = None
-    what = {"own": "failure", "weak": "failure", "exit": "failure", "wait": "waiting"}
+    what = {"own": "failure", "weak": "failure", "stopped": "failure", "exit": "failure", "wait": "waiting"}
     for group, index in zip(groups, findings, strict=True):
         if group.kind not in what:
             continue

@@ -126,7 +126,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
     deadline = time.monotonic() + options.max_seconds if options.max_seconds else 0.0
     read = _gather(matcher, inputs, options, paste, deadline)
     scanned = time.perf_counter()
-    scans = [one.scan for one in read.kept if one.judged]
+    scans = [scan for one in read.kept if one.judged for scan in one.scans]
     if options.scanned:
         options.scanned(scans)
     if options.kept:
@@ -146,7 +146,7 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         plan = config.plan
     else:
         plan = _plan_among(pieces) if scans or tables else None
-    judged = [one.scan for one in read.ordered if one.judged]
+    judged = [scan for one in read.ordered if one.judged for scan in one.scans]
     series: tuple[dict[str, Any], ...] = ()
     crashed: dict[str, str] = {}
     if any(scan.tracks or scan.memory for scan in judged):
@@ -426,7 +426,8 @@ def _kept(read: Read) -> Kept:
 
         facts = dict(versions(scan.head))
     return Kept(
-        scan._replace(head=b""), names, read.judged, state, why, read.suspicious, read.pieces, facts, read.tables
+        scan._replace(head=b""), names, read.judged, state, why, read.suspicious, read.pieces, facts, read.tables,
+        tuple(own._replace(head=b"") for own in read.ranks),
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Occurrences of all sources → groups by rule and place: which rules apply here, and what a rank got over."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from doctor.rulebase import Rule, RuleBase
@@ -44,7 +44,8 @@ class Group(NamedTuple):
     """in a run of many ranks: when it happened on the common clock, from its neighbours if the line has no time"""
     kind: str = ""
     """own (a cause) · maybe (what a run can live with, unless its rank ended there) · weak (a failure of this rank
-    without its cause) · exit (a launcher's word) · wait (it waited for others, or was stopped with them) · "" (none)"""
+    without its cause) · stopped (it was asked to end) · exit (a launcher's word) · wait (it waited for others) · ""
+    (none)"""
 
 
 def place_of(group: Group) -> Place:
@@ -60,9 +61,19 @@ LIVED_ON = 120.0
 """Seconds of steps after a trouble that make it a recovered one where steps cannot be counted."""
 
 
+DEVICE = ("aicore.", "aicpu.", "device.", "hccl.", "runtime.")
+"""Topics of failures that CANN writes down in a plog too."""
+
+
 def _recovered(
-    topic: str, source: Source, occurrence: Occurrence, last_step: Mapping[int, float], run: lanes.Run | None
+    topic: str,
+    source: Source,
+    occurrence: Occurrence,
+    last_step: Mapping[int, float],
+    run: lanes.Run | None,
+    struck: Container[int],
 ) -> bool:
+    """``struck``: ranks whose log of steps ended with a failure of the device."""
     if survives(topic):
         return False
     if source.scan.steps - occurrence.steps >= GOES_ON:
@@ -71,10 +82,19 @@ def _recovered(
     if source.scan.steps or rank is None or not occurrence.seconds:
         return False
     # a plog has no steps; its rank's worker log has, and counts if that rank did not fail afterwards
+    if rank in struck and _last_word(source, occurrence):
+        # such a failure leaves words in the plog: these are they, whatever the clocks say
+        return False
     stepped = last_step.get(rank)
     if stepped is not None and stepped > occurrence.seconds + LIVED_ON:
         return True
     return run is not None and _run_went_on(run, source, rank, occurrence.seconds)
+
+
+def _last_word(source: Source, occurrence: Occurrence) -> bool:
+    """Whether no other error follows in a source within two minutes or later."""
+    said = [o.seconds for o in (*source.scan.occurrences, *source.scan.errors) if o.level in ("ERROR", "CRITICAL")]
+    return occurrence.seconds is not None and all(s is None or s <= occurrence.seconds + LIVED_ON for s in said)
 
 
 def _run_went_on(run: lanes.Run, source: Source, rank: int, seconds: float) -> bool:
@@ -92,10 +112,15 @@ def _run_went_on(run: lanes.Run, source: Source, rank: int, seconds: float) -> b
 
 def _failed(base: RuleBase, scan: Scanned) -> bool:
     """Whether a log shows a failure after which no steps follow, known to a rule or not."""
-    late = [o for o in (*scan.occurrences, *scan.errors) if scan.steps - o.steps < GOES_ON]
+    late = _late(scan)
     return any(
         (not o.rule and STRONG.search(o.text)) or (o.rule in base and base[o.rule].severity == "error") for o in late
     )
+
+
+def _late(scan: Scanned) -> list[Occurrence]:
+    """What a log says with no steps behind it."""
+    return [o for o in (*scan.occurrences, *scan.errors) if scan.steps - o.steps < GOES_ON]
 
 
 def applicable(rule: Rule, facts: dict[str, Any]) -> bool | None:
@@ -129,6 +154,12 @@ def groups_of(
     for source in sources:
         if source.rank is not None and source.scan.last_step[1] is not None and not _failed(base, source.scan):
             last_step[source.rank] = max(last_step.get(source.rank, 0.0), source.scan.last_step[1])
+    struck = {
+        source.rank
+        for source in sources
+        if source.rank is not None and (source.scan.steps or source.scan.last_step[0])
+        and any(o.rule in base and base[o.rule].topic.startswith(DEVICE) for o in _late(source.scan))
+    }  # fmt: skip
     pids = rank_of_pid(sources)
     table: dict[tuple[str, int | None, int], list[tuple[Source, Occurrence]]] = {}
     for source in sources:
@@ -147,7 +178,7 @@ def groups_of(
         if rule_id in base and applicable(base[rule_id], facts) is False:
             continue
         every = seen
-        alive = [(s, o) for s, o in seen if not _recovered(topic, s, o, last_step, run)]
+        alive = [(s, o) for s, o in seen if not _recovered(topic, s, o, last_step, run, struck)]
         moments: list[float | None] = [None]
         if run is not None:
             seen = sorted(alive or seen, key=lambda one: _at(run, rank, *one))
@@ -156,13 +187,13 @@ def groups_of(
             seen = alive
         source, first = seen[0]
         kind = _kind(base, rule_id)
-        if kind in ("weak", "exit") and topic in EXITS:
+        if kind in ("weak", "stopped", "exit") and topic in EXITS and (source.rank is None or kind == "exit"):
             # of its own end a process says nothing; a launcher speaks of the one that it names
-            kind = "weak" if source.rank is not None and kind == "weak" else "exit"
+            kind = "exit"
         count = sum({id(s): s.scan.counts.get(rule_id, 0) for s, _ in every}.values())
         groups.append(
             Group(rule_id, rank, source, first, max(count, len(every) if rank is not None else count),
-                  not alive, first.seconds, (source.order, first.line), moments[0], kind)
+                  not alive, first.seconds, (source.file, first.line), moments[0], kind)
         )  # fmt: skip
     return groups
 
@@ -191,10 +222,12 @@ def _moment(run: lanes.Run, rank: int | None, source: Source, occurrence: Occurr
 
 def _at(run: lanes.Run, rank: int | None, source: Source, occurrence: Occurrence) -> tuple[float, int, int]:
     moment = _moment(run, rank, source, occurrence)
-    return (float("inf") if moment is None else moment, source.order, occurrence.line)
+    return (float("inf") if moment is None else moment, source.file, occurrence.line)
 
 
 EXITS = ("launch.worker_exit", "process.killed")
+STOPPED = ("RUN301", "DATA041")
+"""Rules of a process that was asked to end: a launcher asks all when one has failed."""
 _WAITS = ("hccl.timeout.", "hccl.init", "launch.")
 
 
@@ -205,6 +238,8 @@ def _kind(base: RuleBase, rule_id: str) -> str:
     rule = base[rule_id]
     if survives(rule.topic):
         return "maybe" if rule.role in ("root", "either") else ""
+    if rule_id in STOPPED:
+        return "stopped"
     if rule.role == "root" or (rule.role == "either" and not rule.topic.startswith("hccl.timeout.")):
         return "own"
     if rule.role == "pointer" and rule.topic in EXITS:

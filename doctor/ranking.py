@@ -91,9 +91,6 @@ def _covers_topic(target: str, rule_id: str, topic: str) -> bool:
 
 def _times(a: Group, b: Group, timed: bool) -> tuple[float | None, float | None]:
     """When two groups happened, by one clock: their own on one source, the common one over ranks."""
-    if a.rank == b.rank and (a.seconds is None or b.seconds is None):
-        # a line without a time took that of its neighbours: too coarse to say which of two of one rank was first
-        return None, None
     if a.moment is not None and b.moment is not None:
         return a.moment, b.moment
     return (a.seconds, b.seconds) if timed else (None, None)
@@ -326,7 +323,7 @@ def _nest(
             if (
                 CLASS[cause.role] > CLASS[heads[0].role]
                 or cause.rule.startswith("CODE:")
-                or (blamed and cause.lead.kind in ("wait", "exit"))
+                or (blamed and cause.lead.kind in ("wait", "exit", "stopped"))
             ):
                 parent[cause.rule] = heads[0].rule
     return parent

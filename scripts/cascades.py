@@ -1,10 +1,12 @@
 """Write runs of many ranks that fail in known ways, and measure whether the doctor names the rank and the cause.
 
 usage: python scripts/cascades.py [--runs N] [--seed S] [--kinds oom,killed] [--keep DIR] [--misses] [--ranks MAX]
+                                  [--one-file] [--marks rank,srun]
 
 Each run has 8 to ``--ranks`` ranks on hosts whose clocks are up to five minutes apart, recovered errors hours before,
 worker logs, plogs, a launcher and a scheduler log as they come, and logs that nobody collected. A run is right when the
-first diagnosis is of the rank that failed first and of one of the topics that its kind may be called.
+first diagnosis is of the rank that failed first and of one of the topics that its kind may be called. With
+``--one-file`` all ranks are in one log, marked in one of many ways, with lines that are glued, cut off or written twice.
 """
 
 # ruff: noqa: E501 - log lines are as long as they are
@@ -15,6 +17,7 @@ import argparse
 import collections
 import os
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -242,6 +245,75 @@ class Run:
             _put(f"{base}/launcher.log", self.launcher)
         if rng.random() < 0.6:
             _put(f"{base}/msrun_log/scheduler.log", self.scheduler)
+
+    def write_one(self, folder: str, mark: str, spoiled: float) -> None:
+        """All ranks in one file, each line behind its rank's mark; ``spoiled``: the share of lines that are glued to the
+        next one, cut off or written twice."""
+        rng = self.rng
+        put = MARKS[mark]
+        timed: list[tuple[float, int, str]] = []
+        kept = [r for r in self.ranks if r.number not in self.lost and (r is not self.root or self.keep_root_log)]
+        apart: list[str] = []
+        for rank in kept:
+            apart.append(f"==> msrun_log/worker_{rank.number}.log <==")
+            for lines in (rank.worker, rank.plog):
+                at, block = self.started, []
+                for line in lines:
+                    own = _printed(line)
+                    if own is not None:
+                        at = max(at, own - rank.skew) if lines is rank.worker else own - rank.skew
+                    block.append((at, len(timed) + len(block), put(rank.number, line)))
+                    apart.append(line)
+                timed += block
+            apart.append("")
+        if mark == "tail":
+            if self.scheduler:
+                apart += ["==> msrun_log/scheduler.log <==", *self.scheduler]
+            _put(f"{folder}/all.log", apart)
+            return
+        # the launcher and the scheduler write there too, without a mark
+        for line in (*self.launcher, *self.scheduler):
+            timed.append((_printed(line) or self.failed, len(timed), line))
+        out: list[str] = []
+        for _, _, line in sorted(timed):
+            out.append(line)
+            if rng.random() < spoiled:
+                kind = rng.randrange(3)
+                if kind == 0 and len(out) > 1 and MARKS[mark](0, "")[:1] in ("[", "("):
+                    out[-2:] = [out[-2] + out[-1]]
+                elif kind == 1 and "loss" in line:
+                    out[-1] = line[: rng.randrange(len(line))]
+                else:
+                    out.append(line)
+        _put(f"{folder}/all.log", out)
+
+
+MARKS: dict[str, Callable[[int, str], str]] = {
+    "rank": lambda n, line: f"[rank{n}]: {line}",
+    "default": lambda n, line: f"[default{n}]:{line}",
+    "srun": lambda n, line: f"{n:3d}: {line}",
+    "mpi": lambda n, line: f"[1,{n}]<stdout>: {line}",
+    "hydra": lambda n, line: f"[{n}] {line}",
+    "paren": lambda n, line: f"(worker rank={n}) {line}",
+    "actor": lambda n, line: f"(TrainWorker rank={n} pid={4000 + n}) {line}",
+    "pod": lambda n, line: f"[pod/llm-worker-{n}/main] {line}",
+    "stern": lambda n, line: f"llm-worker-{n} main {line}",
+    "compose": lambda n, line: f"worker-{n}  | {line}",
+    "time": lambda n, line: f"2026-03-18T08:00:00.123456789Z [rank{n}]: {line}",
+    "grep": lambda n, line: f"msrun_log/worker_{n}.log:{line}",
+    "word": lambda n, line: f"rank {n}: {line}",
+    "tail": lambda n, line: line,
+}
+"""How the rank stands before a line: as torchrun, srun -l, mpirun, kubectl, grep … write it."""
+
+
+def _printed(line: str) -> float | None:
+    """The time that a line shows."""
+    found = re.search(r"2026-03-(\d\d)[- ](\d\d):(\d\d):(\d\d)[.,](\d{3})", line)
+    if not found:
+        return None
+    day, hour, minute, second, milli = map(int, found.groups())
+    return T0 - 8 * 3600 + (day - 18) * 86400 + hour * 3600 + minute * 60 + second + milli / 1000
 
 
 def _put(path: str, lines: list[str]) -> None:
@@ -559,15 +631,18 @@ KINDS: dict[str, Callable[[Run], None]] = {
 }  # fmt: skip
 
 
-def make(kind: str, seed: int, most: int, folder: str) -> Run:
-    """Write one run into a folder."""
+def make(kind: str, seed: int, most: int, folder: str, mark: str = "", spoiled: float = 0.0) -> Run:
+    """Write one run into a folder; with a ``mark`` all ranks into one file."""
     run = Run(random.Random(f"{kind} {seed}"), most)
     KINDS[kind](run)
     if run.rng.random() < 0.7:
         run.recovered()
     if run.rng.random() < 0.4 and kind != "missing":
         run.lose(run.rng.choice((0.02, 0.1)))
-    run.write(folder)
+    if mark:
+        run.write_one(folder, mark, spoiled)
+    else:
+        run.write(folder)
     return run
 
 
@@ -580,10 +655,14 @@ def main() -> int:
     parser.add_argument("--kinds", default="")
     parser.add_argument("--keep", default="")
     parser.add_argument("--misses", action="store_true")
+    parser.add_argument("--one-file", action="store_true")
+    parser.add_argument("--marks", default="")
+    parser.add_argument("--spoiled", type=float, default=0.005)
     args = parser.parse_args()
     from doctor import engine
 
     kinds = args.kinds.split(",") if args.kinds else list(KINDS)
+    marks = args.marks.split(",") if args.marks else list(MARKS)
     right: collections.Counter[str] = collections.Counter()
     count: collections.Counter[str] = collections.Counter()
     began = time.process_time()
@@ -591,7 +670,8 @@ def main() -> int:
         kind, seed = kinds[number % len(kinds)], args.seed * 100_000 + number
         folder = os.path.join(args.keep, f"{kind}_{seed}") if args.keep else tempfile.mkdtemp(prefix="cascade-")
         try:
-            run = make(kind, seed, args.ranks, folder)
+            mark = marks[number * 7 % len(marks)] if args.one_file else ""
+            run = make(kind, seed, args.ranks, folder, mark, args.spoiled)
             report = engine.diagnose([folder], engine.Options(jobs=1))
         finally:
             if not args.keep:
@@ -603,7 +683,7 @@ def main() -> int:
         count[kind] += 1
         if args.misses and not good:
             said = f"{first.rule} {first.topic} rank {place} of {first.ranks[:6]}" if first else "nothing"
-            print(f"-- {kind} seed {seed}: rank {run.root.number} of {run.world} on {run.hosts} hosts, naming "
+            print(f"-- {kind} {mark} seed {seed}: rank {run.root.number} of {run.world} on {run.hosts} hosts, naming "
                   f"{run.style.naming} <- {said}; clock {report.run.get('clock', {}).get('doubt')}")  # fmt: skip
             sys.stdout.flush()
     for kind in kinds:

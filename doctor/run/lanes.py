@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from doctor.run import clock
-from doctor.run.places import Source, is_plog, speaks_for_several
+from doctor.run.places import Source, is_plog
 from doctor.scan.lazy import lazy
 
 SILENT = 60.0
@@ -75,7 +75,7 @@ def assemble(sources: Sequence[Source]) -> Run | None:
     """The run that some sources show; None if they are of fewer than two ranks."""
     by_rank: dict[int, list[Source]] = {}
     for source in sources:
-        if source.rank is not None and not speaks_for_several(source.scan.name):
+        if source.rank is not None and not source.several:
             by_rank.setdefault(source.rank, []).append(source)
     for rank in {o.rank for s in sources for o in s.scan.occurrences if o.rank is not None}:
         by_rank.setdefault(rank, [])
@@ -129,6 +129,9 @@ def _hosts(by_rank: Mapping[int, Sequence[Source]], sources: Sequence[Source]) -
             out[rank] = host
     for rank, host in listed.items():
         out.setdefault(rank, host)
+    if not out and any(s.scan.split for s in sources):
+        # one file gathers their lines as they come
+        return dict.fromkeys(by_rank, "")
     if not out and len(by_rank) <= ONE_FOLDER:
         folders = {s.scan.name.rpartition("/")[0] for own in by_rank.values() for s in own if not is_plog(s.scan.name)}
         if len(folders) == 1:

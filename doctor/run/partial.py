@@ -50,6 +50,13 @@ class Kept(NamedTuple):
     facts: dict[str, tuple[Any, int]]
     tables: "tuple[Table, ...]" = ()
     """what it holds of a profiler's output"""
+    ranks: tuple[Scanned, ...] = ()
+    """the scans of the ranks of a source that holds several"""
+
+    @property
+    def scans(self) -> tuple[Scanned, ...]:
+        """All scans of the source."""
+        return (self.scan, *self.ranks)
 
 
 class Damaged(ValueError):
@@ -80,7 +87,21 @@ def _clean(text: str) -> str:
 
 
 def _kept(one: Kept) -> dict[str, Any]:
-    scan = one.scan
+    return {
+        **_scan(one.scan),
+        "kinds": one.kinds,
+        "judged": one.judged,
+        "state": one.state,
+        "why": one.why,
+        "suspicious": one.suspicious,
+        "pieces": [[p.kind, p.first_line, redact(p.text)] for p in one.pieces if len(p.text) <= PIECE],
+        "facts": one.facts,
+        "tables": [table._asdict() for table in one.tables],
+        "ranks": [_scan(scan) for scan in one.ranks],
+    }
+
+
+def _scan(scan: Scanned) -> dict[str, Any]:
     return {
         "name": _clean(scan.name),
         "size": scan.size,
@@ -100,14 +121,7 @@ def _kept(one: Kept) -> dict[str, Any]:
         "tracks": [_track(track) for track in scan.tracks],
         "memory": [[number, _clean(text)] for number, text in scan.memory],
         "told": scan.told,
-        "kinds": one.kinds,
-        "judged": one.judged,
-        "state": one.state,
-        "why": one.why,
-        "suspicious": one.suspicious,
-        "pieces": [[p.kind, p.first_line, redact(p.text)] for p in one.pieces if len(p.text) <= PIECE],
-        "facts": one.facts,
-        "tables": [table._asdict() for table in one.tables],
+        "split": scan.split,
     }
 
 
@@ -169,7 +183,9 @@ def union(sources: Sequence[Kept], key: Callable[[str], tuple[object, ...]]) -> 
 
     out: list[Kept] = []
     for one in sorted(sources, key=place):
-        if not (out and place(out[-1]) == place(one) and out[-1].scan.counts == one.scan.counts):
+        if not (
+            out and place(out[-1]) == place(one) and [s.counts for s in out[-1].scans] == [s.counts for s in one.scans]
+        ):
             out.append(one)
     return out
 
@@ -195,32 +211,37 @@ def load(data: bytes, rules: Collection[str] | None = None) -> Loaded:
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise Damaged("damaged", type(error).__name__) from error
     if rules is not None:
-        named = {o.rule for s in sources for o in s.scan.occurrences if not o.rule.startswith("CODE:")}
+        named = {o.rule for s in sources for t in s.scans for o in t.occurrences if not o.rule.startswith("CODE:")}
         unknown = named.difference(rules)
         if unknown:
             raise Damaged("rules", f"doctor {words[1]}: {', '.join(sorted(unknown)[:5])}")
     return Loaded(sources, problems)
 
 
-def _source(one: dict[str, Any]) -> Kept:
+def _scanned(one: dict[str, Any]) -> Scanned:
     name = str(one["name"])
-    scan = Scanned(
+    if one["split"] not in ("", "rank", "rest"):
+        raise ValueError("no such part")
+    return Scanned(
         name, int(one["size"]), int(one["lines"]), tuple(_seen(o) for o in one["occurrences"]),
         {str(k): int(v) for k, v in one["counts"].items()}, tuple(_seen(o) for o in one["errors"]),
         int(one["error_count"]), int(one["steps"]), (int(one["last_step"][0]), _number(one["last_step"][1])),
         _whole(one["rank"]), tuple(map(int, one["pids"])), (_number(one["seconds"][0]), _number(one["seconds"][1])),
         tuple(map(str, one["tail"])), b"", (str(one["problem"][0]), str(one["problem"][1])) if one["problem"] else None,
         bool(one["cancelled"]), tuple(_lines(name, track) for track in one["tracks"]),
-        tuple((int(n), str(text)) for n, text in one["memory"]), _told(one["told"]),
+        tuple((int(n), str(text)) for n, text in one["memory"]), _told(one["told"]), str(one["split"]),
     )  # fmt: skip
+
+
+def _source(one: dict[str, Any]) -> Kept:
     if one["state"] not in STATES or not {*KINDS, "empty", "binary"}.issuperset(one["kinds"]):
         raise ValueError("no such kind or state")
     return Kept(
-        scan, tuple(map(str, one["kinds"])), bool(one["judged"]), str(one["state"]),
+        _scanned(one), tuple(map(str, one["kinds"])), bool(one["judged"]), str(one["state"]),
         {str(k): str(v) for k, v in one["why"].items()}, int(one["suspicious"]),
         tuple(Piece(str(kind), int(line), str(text)) for kind, line, text in one["pieces"]),
         {str(k): (value, int(line)) for k, (value, line) in one["facts"].items()},
-        tuple(map(_table, one["tables"])),
+        tuple(map(_table, one["tables"])), tuple(map(_scanned, one["ranks"])),
     )  # fmt: skip
 
 

@@ -17,10 +17,6 @@ _NO_HOST = lazy(
     r"|info|error|proc(?:ess)?[_-]?\d+|\.{1,2}|~|)$"
 )
 _HOST = lazy(
-    r"(?i)^(?:.*[_-]?logs?|msrun.*|output|out|ascend|debug|run|plog|security|device-\d+|rank[_-]?\d+|worker[_-]?\d+|info|error"
-    r"|proc(?:ess)?[_-]?\d+|\.{1,2}|~|)$"
-)
-_HOST = lazy(
     r"(?i)^(?:(?:node|host|server|machine|worker-?node|pod|npu|ascend|compute|cn|gpu|job)[\w.-]*\d[\w.-]*"
     r"|(?:\d{1,3}[._-]){3}\d{1,3})$"
 )
@@ -33,6 +29,13 @@ class Source(NamedTuple):
     order: int
     rank: int | None
     host: str | None
+    file: int = -1
+    """the order of the file: lines of all ranks in one file follow each other"""
+
+    @property
+    def several(self) -> bool:
+        """Whether it speaks of other processes, as a scheduler or launcher does."""
+        return self.scan.split != "rank" and speaks_for_several(self.scan.name)
 
 
 def is_plog(name: str) -> bool:
@@ -53,16 +56,18 @@ def place_sources(scans: Sequence[Scanned]) -> list[Source]:
     for scan in scans:
         named = rank_in_name(scan.name)
         rank = scan.rank if scan.rank is not None and (named is None or scan.rank != named) else named
-        ranks.append(None if _PLOG_PID.search(scan.name) else rank)
+        ranks.append(scan.rank if scan.split else None if _PLOG_PID.search(scan.name) else rank)
     ranks = _numbered_on(scans, ranks, hosts)
     by_pid: dict[int, list[tuple[str, int]]] = {}
     for scan, rank in zip(scans, ranks, strict=True):
         if rank is not None:
             for pid in scan.pids[:4]:
                 by_pid.setdefault(pid, []).append((scan.name, rank))
-    out = []
+    out: list[Source] = []
+    file = 0
     for order, (scan, rank, host) in enumerate(zip(scans, ranks, hosts, strict=True)):
-        if rank is None:
+        file = file if scan.split == "rank" and order else order
+        if rank is None and not scan.split:
             found = _PLOG_PID.search(scan.name)
             pids: Iterable[int] = [int(found[1])] if found else ([] if "scheduler" in scan.name else scan.pids[:2])
             rank = next((_nearest(scan.name, by_pid[p]) for p in pids if p in by_pid), None)
@@ -72,7 +77,7 @@ def place_sources(scans: Sequence[Scanned]) -> list[Source]:
                 rank = scan.told.rank if rank is None else rank
             elif not found and len(scan.pids) != 1:
                 rank = None
-        out.append(Source(scan, order, rank, host))
+        out.append(Source(scan, order, rank, host, file))
     return out
 
 

@@ -7,7 +7,7 @@ root of a communicator lists who never came; the scheduler names nodes whose hea
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from doctor.run.places import Source, speaks_for_several
+from doctor.run.places import Source
 from doctor.scan.lazy import lazy
 from doctor.scan.scanner import Occurrence
 
@@ -132,7 +132,7 @@ def waits_of(
                 where.setdefault((found[1], int(found[2])), rank)
         for found in _ANSWERS.finditer(text):
             links.append((rank, (found[1], -1), source, seen))
-        if speaks_for_several(source.scan.name) or rank is None:
+        if source.several or rank is None:
             rank = None
             for found in _NODES.finditer(text):
                 for piece in found[1].replace(" ", "").split(","):

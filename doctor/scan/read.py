@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from doctor.scan import kinds, records
+from doctor.scan import kinds, mixed, records
 from doctor.scan.lazy import lazy
-from doctor.scan.scanner import Matcher, Scanned, Scanner, plain_chunks, scan_stream
+from doctor.scan.scanner import Matcher, Scanned, Scanner, explained, plain_chunks, scan_stream
 from doctor.scan.series import inferred
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class Read(NamedTuple):
     suspicious: int = 0
     pieces: tuple[Piece, ...] = ()
     tables: "tuple[Table, ...]" = ()
+    ranks: tuple[Scanned, ...] = ()
+    """of a source that holds several ranks: the scan of each; ``scan`` is then that of the other lines"""
 
 
 def read_source(
@@ -95,6 +97,17 @@ def read_source(
         data = b"".join(first)
         if complete and (b"\xe2\x80" in data or b"\xc2\xa0" in data):
             data = _plain_quotes(data)
+        way = mixed.way_of(source.name, data if complete else data[:HEAD])
+        if way is not None and not complete:
+            chunks = itertools.chain((data,), chunks)
+            scan, ranks = mixed.scan_chunks(matcher, source.name, way, chunks, stop, progress)
+            return Read(scan, _kinds_of(source.name, way, data[:HEAD]), True, ranks=ranks)
+        if way is not None:
+            if progress:
+                progress(len(data))
+            scan, ranks = _several(matcher, source.name, way, data, problem, cancelled)
+            suspicious = 0 if any(s.occurrences for s in (scan, *ranks)) else _suspicious(data, scan)
+            return Read(scan, _kinds_of(source.name, way, data), True, suspicious, ranks=ranks)
         parts = kinds.segments(source.name, data if complete else data[:HEAD], complete=complete)
         names = tuple(dict.fromkeys(p.kind for p in parts))
         table = _table_kind(source.name, data, names)
@@ -121,7 +134,7 @@ def read_source(
                 except OSError as error:
                     problem = _problem(error)
         scan = scanner.finish(problem, cancelled)
-    if complete and data and wanted and not _explained(matcher, scan):
+    if complete and data and wanted and not explained(matcher, scan):
         # the program's own words say nothing: they may have been bent on their way here, or a person's words may tell
         plain = scan.tracks
         scanner = Scanner(matcher, source.name)
@@ -132,7 +145,7 @@ def read_source(
             scan = scan._replace(tracks=plain)
     if complete and judged and not scan.tracks and not scan.occurrences:
         scan = scan._replace(tracks=inferred(source.name, data, matcher.rows))
-    if not judged and _explained(matcher, scan):
+    if not judged and explained(matcher, scan):
         judged, names = True, tuple(dict.fromkeys((*names, "text")))
     if not judged and data:
         scan = scan._replace(size=max(scan.size, len(data)), head=data[:HEAD], lines=data.count(b"\n"))
@@ -140,6 +153,35 @@ def read_source(
     if not complete:
         return Read(scan, names, judged or not data, suspicious)
     return Read(scan, names, judged or not data, suspicious, _pieces(data, parts), _tables(source.name, data, parts))
+
+
+def _several(
+    matcher: Matcher, name: str, way: mixed.Way, data: bytes, problem: tuple[str, str] | None, cancelled: bool
+) -> tuple[Scanned, tuple[Scanned, ...]]:
+    """The scans of a small text that holds several ranks."""
+    parts, numbers, lines = mixed.split(way, data)
+
+    found = {}
+    for rank, own in parts.items():
+        scanner = Scanner(matcher, name)
+        scanner.feed(own)
+        found[rank] = scanner.finish(None, cancelled)
+    known = {rank for rank, scan in found.items() if explained(matcher, scan)}
+    for rank, own in parts.items():
+        # as in files of their own: what no rank said may be a launcher's words
+        if rank not in known and (rank is None or not known):
+            scanner = Scanner(matcher, name)
+            scanner.feed_whole(straightened(own))
+            found[rank] = scanner.finish(None, cancelled)._replace(tracks=found[rank].tracks)
+    return mixed.told_apart(found, numbers, len(data), lines, problem)
+
+
+def _kinds_of(name: str, way: mixed.Way, data: bytes) -> tuple[str, ...]:
+    """The kinds of the lines of the ranks, without the marks of those."""
+    parts, _, _ = mixed.split(way, data)
+    texts = [own for rank, own in parts.items() if rank is not None][:4]
+    found = dict.fromkeys(p.kind for own in texts for p in kinds.segments(name, own, complete=True))
+    return tuple(kind for kind in found if kind in kinds.LOG_KINDS) or ("text",)
 
 
 def _table_kind(name: str, head: bytes, names: Sequence[str]) -> str:
@@ -232,6 +274,11 @@ def read_path(
             if table:
                 blocks = itertools.chain((head,), iter(partial(file.read, BLOCK), b""))
                 return _profile(matcher, name, table, blocks, stop, progress, None, os.fstat(file.fileno()).st_size)
+            way = mixed.way_of(name, head)
+            if way is not None:
+                file.seek(0)
+                scan, ranks = mixed.scan_chunks(matcher, name, way, plain_chunks(file), stop, progress)
+                return Read(scan, _kinds_of(name, way, head), True, ranks=ranks)
             if not any(k in kinds.LOG_KINDS for k in names):
                 size = os.fstat(file.fileno()).st_size
                 whole: tuple[Piece, ...] = ()
@@ -265,12 +312,6 @@ def _suspicious(data: bytes, scan: Scanned) -> int:
         if _LOUD.search(text.text) or (not quiet and _TROUBLE.search(text.text)):
             return number
     return 0
-
-
-def _explained(matcher: Matcher, scan: Scanned) -> bool:
-    """Whether some rule found an error in a scan."""
-    base = matcher.base
-    return any(base[o.rule].severity == "error" for o in scan.occurrences if o.rule in base)
 
 
 _QUOTES = (("‘", "'"), ("’", "'"), ("“", '"'), ("”", '"'), ("\u00a0", " "), ("\u200b", ""))

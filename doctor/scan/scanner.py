@@ -92,6 +92,8 @@ class Scanned(NamedTuple):
     """(number, text) of lines with numbers of memory"""
     told: Told = Told()
     """what it says of the run and of its place in it"""
+    split: str = ""
+    """rank: the lines of one rank of a source that holds several; rest: those of none"""
 
 
 ENOUGH_STEPS = 4
@@ -181,6 +183,8 @@ _CODE = lazy(
     r"|(?i:(?:ret|ret_?code|error ?code|err_?code|error_code|error|failure|errno)(?: is)?[ =:\[(]{1,3})"
     r"(0x[0-9a-fA-F]{6,8}|[1-5]\d{5})\b|\b((?:ACL_ERROR|DRV_ERROR|HCCL_E|RT_ERROR)_[A-Z][A-Z0-9_]{2,50})\b"
 )
+_OF_OTHERS = lazy(r"Start worker process with|The new node: |[Rr]eassign rank id")
+"""The launcher and the scheduler number the processes of others"""
 _RANK_ID = lazy(r"(?:Global rank id|This node \d+ rank id|\brank id): ?(\d{1,6})")
 
 
@@ -303,12 +307,13 @@ class _Told(NamedTuple):
 class Scanner:
     """Scans one source; ``feed`` it chunks, then ``finish``."""
 
-    def __init__(self, matcher: Matcher, name: str, *, exact: bool = True) -> None:
-        """``exact``: whether the lines of training values are numbered now, or found again by their offsets."""
+    def __init__(self, matcher: Matcher, name: str, *, exact: bool = True, rows: int = 0) -> None:
+        """``exact``: whether the lines of training values are numbered now, or found again by their offsets. ``rows``:
+        those kept of a track, 0 for what the matcher says."""
         self.matcher = matcher
         self.name = name
         self._stream = matcher.engine.stream()
-        self._collector = Collector(name, exact=exact, limit=matcher.rows)
+        self._collector = Collector(name, exact=exact, limit=rows or matcher.rows)
         anchors = matcher.anchors
         self._first_step, self._first_odd, self._first_kept = anchors.first_step, anchors.first_odd, anchors.first_kept
         self._memory_hits: list[int] = []
@@ -946,7 +951,7 @@ class Scanner:
         return names
 
     def _meta(self, text: str) -> None:
-        found = _RANK_ID.search(text)
+        found = None if _OF_OTHERS.search(text) else _RANK_ID.search(text)
         if found and not self._rank_sure:
             self._rank = int(found[1])
             self._rank_sure = found[0].startswith("Global")
@@ -1142,6 +1147,12 @@ def scan_stream(
             raise
         problem = (str(code), str(getattr(error, "detail", error)))
     return scanner.finish(problem)
+
+
+def explained(matcher: Matcher, scan: Scanned) -> bool:
+    """Whether some rule found an error in a scan."""
+    base = matcher.base
+    return any(base[o.rule].severity == "error" for o in scan.occurrences if o.rule in base)
 
 
 def scan_text(matcher: Matcher, text: str, name: str = "<text>") -> Scanned:

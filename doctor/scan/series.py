@@ -587,7 +587,7 @@ class Collector:
         self._skip = 0
         self._ranked = False
         self._marks: array[int] = array("q")
-        self._texts = 0
+        self._room = min(TEXTS, 64 * limit)
         self._rows_now: _Rows | None = None  # the track and layout of the line before
         self._long: _Rows | None = None  # the newest track of which not every line is read
 
@@ -789,8 +789,8 @@ class Collector:
             rows = self.tracks[key] = _Rows(rank, layout.kind, layout.counter, self.limit)
         rows.add(layout, values, where)
         self._rows_now = rows
-        if self._texts < TEXTS and self.exact:
-            self._texts += stop - start
+        if self._room > 0 and self.exact:
+            self._room -= stop - start
             rows.texts[where] = data[start:stop][:600]
 
     def finish(self, name: str) -> tuple[Track, ...]:
