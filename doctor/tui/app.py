@@ -83,7 +83,7 @@ class Job:
 
 
 class Last(NamedTuple):
-    """A report to come back to. ``name``: what was diagnosed, ``real_paths`` as of :class:`Job`."""
+    """A report to come back to. ``name``: what was diagnosed, empty for a paste; ``real_paths`` as of :class:`Job`."""
 
     name: str
     report: Report
@@ -302,8 +302,8 @@ class DoctorApp(App[None]):
             self.trouble = ("home.unreadable", {"name": name, "why": seen.why if seen else ""})
         self._home()
         if self.trouble is None:
-            first = job.inputs[0] if job.inputs else tr(self.lang, "tui.home.last_paste")
-            self.last = Last(first if job.inputs != (_demo_folder(),) else "demo", report, job.real_paths)
+            name = "demo" if job.inputs == (_demo_folder(),) else job.inputs[0] if job.inputs else ""
+            self.last = Last(name, report, job.real_paths)
             self.show_last()
 
     def show_last(self) -> None:

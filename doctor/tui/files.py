@@ -59,10 +59,11 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     >>> short_names(["/data/run/w/0.log", "/data/run/w/1.log", "<paste>"])
     {'/data/run/w/0.log': 'w/0.log', '/data/run/w/1.log': 'w/1.log', '<paste>': '<paste>'}
     """
-    inside = [name for name in names if os.path.dirname(name)]
-    shared = os.path.commonprefix([name.split("/")[:-1] for name in inside])[:-1]
-    begin = len("/".join([*shared, ""])) if shared else 0
-    return {name: name[begin:] if name in inside else name for name in names}
+    folders = [name.split("/")[:-1] for name in names if os.path.dirname(name)]
+    shared = 0
+    while folders and all(shared < len(f) and f[shared] == folders[0][shared] for f in folders):
+        shared += 1
+    return {name: "/".join(name.split("/")[max(0, shared - 1) :]) if os.path.dirname(name) else name for name in names}
 
 
 def dropped_paths(text: str) -> list[str]:

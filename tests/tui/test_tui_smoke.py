@@ -105,6 +105,7 @@ async def test_escape_ends_the_run_and_then_leaves(app, base):
         await settled(pilot)
         assert len(runner.calls) == 1
         assert "cancelled in stage train" in text_of(the)
+        assert "cancelled in stage train" in text_of(the).splitlines()[0]
         await pilot.press("escape")
         await pilot.pause()
         assert not isinstance(the.screen, SmokeScreen)
@@ -347,3 +348,20 @@ async def test_the_pages(app, base, lang, size, monkeypatch):
         await pilot.press("escape", "r")
         await settled(pilot)
         same_screen(f"smoke-{lang}-{size[0]}", the)
+
+
+async def test_a_switch_is_told_by_its_mark_and_not_by_its_colour_alone(app, base):
+    the, runner, screen = await opened(app, base)
+    async with screen as pilot:
+        the.push_screen(SmokeScreen(runner, known))
+        await settled(pilot)
+        await pilot.press("2")
+        switch = the.screen.query_one("#smoke-profile", Checkbox)
+        switch.focus()
+        await settled(pilot)
+        seen = []
+        for _ in range(3):
+            seen.append("X" in str(switch.render()))
+            await pilot.press("space")
+            await settled(pilot)
+        assert seen == [False, True, False]

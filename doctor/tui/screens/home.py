@@ -91,6 +91,10 @@ class HomeScreen(TranslatedScreen[None]):
         Binding("escape", "cancel", "tui.key.cancel"),
     ]
 
+    _status: Text | None = None
+    """what is said while nothing runs, None if something else is shown"""
+    KEY_SECTION = ("help.home", (("d", "key.demo"), ("b", "key.last"), ("/ ~ .", "key.path")))
+
     def commands(self) -> list[tuple[str, Callable[[], Any]]]:
         cancel: list[tuple[str, Callable[[], Any]]] = [("cancel", self.action_cancel)] if self._busy() else []
         report = [("copy", self.action_copy), ("save", self.action_save)] if self._report() is not None else []
@@ -231,12 +235,16 @@ class HomeScreen(TranslatedScreen[None]):
             if last is not None:
                 text.append("\n" if text else "")
                 text.append("b  ", "cyan")
-                text.append(self.tr("home.last", name=outside(last.name)))
-            status.update(text)
+                text.append(self.tr("home.last", name=outside(last.name) or self.tr("home.last_paste")))
+            if text != self._status:
+                # an update lays the screen out anew, four times a second for nothing
+                self._status = text
+                status.update(text)
             return
         what = outside(job.name)
         if job.lines:
             what = self.tr("home.pasted", lines=f"{job.lines:,}", size=size_text(job.size))
+        self._status = None
         text = Text(f"{self.tr('home.running')} {what}\n")
         seconds = job.seconds()
         if seconds >= 1.0:

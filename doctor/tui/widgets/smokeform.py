@@ -33,6 +33,18 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 """Every option of ``doctor smoke`` that is about the run, the usual ones first."""
 
 
+class Tick(Checkbox):
+    """Its mark is there only when it is on: by its colour alone nobody could tell."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__("", id=id, compact=True)
+        self.BUTTON_INNER = " "
+
+    def watch_value(self) -> None:
+        self.BUTTON_INNER = "X" if self.value else " "
+        super().watch_value()
+
+
 class SmokeForm(VerticalScroll):
     """``given`` is what was chosen, as ``doctor smoke`` would get it."""
 
@@ -53,7 +65,7 @@ class SmokeForm(VerticalScroll):
             words = CHOICES.get(name, NAMES)
             return Select([(word, word) for word in words], id=id_, compact=True, prompt=" ")
         if name in FLAGS:
-            return Checkbox("", id=id_, compact=True)
+            return Tick(id_)
         return Input(id=id_, compact=True, select_on_focus=False)
 
     def on_mount(self) -> None:
