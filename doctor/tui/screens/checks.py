@@ -47,6 +47,7 @@ class ChecksScreen(TranslatedScreen[None]):
         Binding("escape", "back", "tui.key.back"),
         # where it stands it leaves no room for the keys of this screen
         Binding("e", "app.machine", "tui.key.machine", show=False),
+        Binding("k", "app.checks", "tui.key.checks", show=False),
     ]
     PALETTE: ClassVar[tuple[str, ...]] = (
         "find", "source", "try_rule", "try_file", "try_log", "new_rule", "save_rule", "edit", "zoom", "back",

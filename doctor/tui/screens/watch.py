@@ -80,6 +80,9 @@ class WatchScreen(TranslatedScreen[None]):
         Binding("c", "copy", "tui.key.copy"),
         Binding("s", "save", "tui.key.save"),
         Binding("escape", "back", "tui.key.back"),
+        # where they stand they leave no room for the keys of this screen
+        Binding("e", "app.machine", "tui.key.machine", show=False),
+        Binding("k", "app.checks", "tui.key.checks", show=False),
     ]
     PALETTE: ClassVar[tuple[str, ...]] = ("full", "pause", "copy", "save", "back")
     KEY_SECTION = ("help.watch", (
