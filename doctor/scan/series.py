@@ -134,6 +134,7 @@ _TOKEN = lazy_bytes(
     + _NUMBER
     + rb"(?![A-Za-z_]))|(?P<digits>\d[\d.]*(?:[eE][-+]?\d+)?)|(?P<blank>[ \t]+)"
 )
+_LOCAL_NUMBER = rb"[-+]?\d(?:[\d.]|(?:,|\xef\xbc\x8c)(?=\d))*"
 _LAYOUT_NUMBER = rb"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|[A-Za-z]+)"
 _MILLI = {"ms": 1.0, "s": 1000.0, "sec": 1000.0, "us": 1e-3}
 _TRUTH = {b"true": 1.0, b"false": 0.0}
@@ -150,6 +151,8 @@ class _Value(NamedTuple):
     stop: int
     factor: float = 1.0
     unit: str = ""
+    local: bool = False
+    """written with a comma in it: 1.234,56 or 1,234.56"""
 
 
 class _Layout(NamedTuple):
@@ -164,6 +167,8 @@ class _Layout(NamedTuple):
     units: dict[str, str]
     total: int
     inferred: bool
+    local: bool = False
+    """whether some value is written with a comma in it"""
 
 
 def values_of(line: bytes) -> tuple[list[_Value], str, int, bool]:
@@ -209,7 +214,8 @@ def values_of(line: bytes) -> tuple[list[_Value], str, int, bool]:
             continue
         if column == "step" and m["total"]:
             total = _count(m["total"])
-        spot = _Value(column, m.start("value"), m.end("value"), factor, unit)
+        stop, local = _local(line, m, column)
+        spot = _Value(column, m.start("value"), stop, factor, unit, local)
         if column == "eval":
             evaluation = evaluation or spot._replace(column="loss")
         elif column == "step" and column in found and word in ("batch", "batches"):
@@ -247,6 +253,38 @@ def values_of(line: bytes) -> tuple[list[_Value], str, int, bool]:
     return sorted(found.values(), key=lambda v: v.start), kind, total, inferred
 
 
+_COMMA = lazy_bytes(
+    rb"[-+]?(?:\d{1,3}(?:(?:,|\xef\xbc\x8c)\d{3})+(?:\.\d+)?|(?P<decimal>\d{1,3}(?:\.\d{3})+,\d+|\d+,\d+))"
+    rb"(?![\w.]|,\d)"
+)
+
+
+def _local(line: bytes, found: re.Match[bytes], column: str) -> tuple[int, bool]:
+    """(end, whether it has a comma) of the number that a value is: a list is none, and no counter has decimals."""
+    start, stop = found.span("value")
+    if line[stop : stop + 1] not in (b",", b"\xef") or found["open"]:
+        return stop, False
+    whole = _COMMA.match(line, start)
+    if whole is None or (whole["decimal"] and column in ("step", "epoch")):
+        return stop, False
+    return whole.end(), True
+
+
+def _delocalised(column: str, texts: Sequence[bytes]) -> list[bytes]:
+    """Numbers with commas as Python writes them. Whether a comma is that of decimals or of thousands is told by the
+    other numbers of the column; where nothing tells, they stay as they are, and are not read."""
+    plain = [text.replace(b"\xef\xbc\x8c", b"") for text in texts]
+    commas = [text for text in plain if b"," in text]
+    ends = [text.rpartition(b",")[2] for text in commas]
+    if any(text.lstrip(b"-+").startswith(b"0,") for text in commas) or any(
+        b"." not in end and (len(end) != 3 or b"." in text) for text, end in zip(commas, ends, strict=True)
+    ):
+        return [text.replace(b".", b"").replace(b",", b".") if b"," in text else text for text in plain]
+    if column == "step" or any(b"." in end or text.count(b",") > 1 for text, end in zip(commas, ends, strict=True)):
+        return [text.replace(b",", b"") for text in plain]
+    return plain
+
+
 def _count(text: bytes) -> int:
     """A number of steps; 0 if it is none."""
     try:
@@ -278,7 +316,7 @@ def _layout(line: bytes) -> _Layout | None:
         first = max(0, at - 40) + found.start() if found else at
     parts.append(_skeleton(line[first:at]))
     for n, value in enumerate(values):
-        parts.append(b"(" + _taken(line[value.stop : value.stop + 1]) + b")")
+        parts.append(b"(" + (_LOCAL_NUMBER if value.local else _taken(line[value.stop : value.stop + 1])) + b")")
         stop = values[n + 1].start if n + 1 < len(values) else value.stop
         parts.append(_skeleton(line[value.stop : stop]))
     tail = line[values[-1].stop : values[-1].stop + 2]
@@ -295,7 +333,8 @@ def _layout(line: bytes) -> _Layout | None:
     units = {v.column: v.unit for v in values if v.unit}
     columns, factors = tuple(v.column for v in values), tuple(v.factor for v in values)
     find = pattern.match if bar else pattern.search
-    return _Layout(find, columns, factors, kind, counter, units, total, inferred)
+    local = any(v.local for v in values)
+    return _Layout(find, columns, factors, kind, counter, units, total, inferred, local)
 
 
 def _taken(behind: bytes) -> bytes:
@@ -428,6 +467,9 @@ class _Rows:
         if not raw or layout is None:
             return
         self.raw, self.where = [], []
+        if layout.local:
+            commas = [_delocalised(c, t) for c, t in zip(layout.columns, zip(*raw, strict=True), strict=True)]
+            raw = list(zip(*commas, strict=True))
         try:
             columns = [
                 _numbers(c, texts, f)

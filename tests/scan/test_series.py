@@ -5,8 +5,9 @@ from itertools import pairwise
 
 import pytest
 
+from doctor.rulebase import load
 from doctor.scan import series
-from doctor.scan.scanner import Scanner, scan_text
+from doctor.scan.scanner import Matcher, Scanner, scan_text
 
 LINES = [
     ("epoch: 1 step: 4, loss is 0.5289374589920044", {"epoch": 1, "step": 4, "loss": 0.5289374589920044}),
@@ -266,3 +267,61 @@ def test_a_text_without_the_word_loss_is_inferred():
     (track,) = series.inferred("x", data, 1000)
     assert track.made == "inferred" and len(track) == 50
     assert series.inferred("x", b"hello world\n" * 50, 1000) == ()
+
+
+# ------------------------------------------------------------------ odd numbers
+
+
+def _columns(lines):
+    [track] = scan_text(Matcher(load()), "\n".join(lines) + "\n").tracks
+    return {name: list(values) for name, values in track.columns.items()}, track
+
+
+@pytest.mark.parametrize(
+    ("write", "value"),
+    [
+        (lambda v: f"{v:.4f}".replace(".", ","), lambda v: round(v, 4)),
+        (lambda v: f"{1000 + v:,.2f}", lambda v: round(1000 + v, 2)),
+        (lambda v: f"{1000 + v:,.2f}".translate({44: ".", 46: ","}), lambda v: round(1000 + v, 2)),
+        (lambda v: f"{1000 + v:,.2f}".replace(",", "，"), lambda v: round(1000 + v, 2)),
+    ],
+    ids=["8,9900", "1,008.99", "1.008,99", "1，008.99"],
+)
+def test_numbers_as_countries_write_them(write, value):
+    values = [9 - n * 0.01 for n in range(1, 40)]
+    columns, track = _columns(f"step: {n}, loss: {write(v)}, lr: 1e-5" for n, v in enumerate(values, 1))
+    assert columns["loss"] == [value(v) for v in values]
+    assert columns["step"] == list(range(1, 40)) and set(columns["lr"]) == {1e-5}
+    assert track.unread == 0
+
+
+def test_steps_with_commas_of_thousands():
+    columns, _ = _columns(f"step: {n:,}, loss: {9 - n * 1e-4:.4f}" for n in range(1001, 1040))
+    assert columns["step"] == list(range(1001, 1040))
+
+
+def test_a_comma_that_may_mean_either_is_not_read_and_counted():
+    lines = [f"step: {n}, loss: 2,{100 + n}, lr: 1e-5" for n in range(1, 9)]
+    assert scan_text(Matcher(load()), "\n".join([*lines, "step: 9, loss: 2.5, lr: 1e-5"]) + "\n").tracks[0].unread == 8
+
+
+def test_commas_between_values_without_blanks_are_none_of_a_number():
+    columns, _ = _columns(f"epoch:1,step:{n},loss:{9 - n},lr:1e-5" for n in range(1, 9))
+    assert columns["loss"] == [9 - n for n in range(1, 9)] and columns["step"] == list(range(1, 9))
+
+
+def test_formats_in_turn_cut_doubled_and_swapped_lines_are_one_track():
+    lines = []
+    for n in (1, 3, 2, 4, 5, 6, 6, 7, 8):
+        lines.append(f"step: {n}, loss: {9 - n}.5, lr: 1e-5" if n % 2 else f"{{'loss': {9 - n}.5, 'step': {n}}}")
+    lines.insert(4, "step: 4, lo")
+    columns, _ = _columns(lines)
+    assert columns["step"] == [1, 3, 2, 4, 5, 6, 6, 7, 8]
+    assert columns["loss"] == [9.5 - n for n in columns["step"]]
+
+
+def test_negative_and_huge_values_are_read_as_they_are():
+    columns, _ = _columns(
+        [f"step: {n}, loss: -{n}.25, lr: 1e-5" for n in range(1, 5)] + ["step: 5, loss: 1e300, lr: 1"]
+    )
+    assert columns["loss"] == [-1.25, -2.25, -3.25, -4.25, 1e300]
