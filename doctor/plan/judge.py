@@ -117,11 +117,12 @@ def facts_of(facts: Mapping[str, Fact | Unknown]) -> dict[str, Any]:
         known = value(f"ver.{package}")
         if isinstance(known, dict) and isinstance(known.get("version"), str):
             found[f"version.{package}"] = known["version"]
-    cpu = value("host.cpu")
-    if isinstance(cpu, dict) and isinstance(cpu.get("count"), int):
-        found["host.cores"] = cpu["count"]
     chips = value("npu.table")
     if isinstance(chips, list) and chips:
+        # a machine without an NPU is a desk, not the host that will train: its cores say nothing of that one's
+        cpu = value("host.cpu")
+        if isinstance(cpu, dict) and isinstance(cpu.get("count"), int):
+            found["host.cores"] = cpu["count"]
         found["host.devices"] = len(chips)
         sizes = [chip["memory"][1] for chip in chips if chip.get("memory")]
         if sizes:

@@ -51,6 +51,9 @@ def report_of(base: RuleBase, run: Run, files: tuple[str, ...], tail: bytes, wor
     logs: Report | None = None
     if run.failed and run.state != "refused":
         logs = engine.diagnose(files, engine.Options(jobs=1), paste=None if files else tail or None)
+        if run.state == "cancelled":
+            # nothing has to be explained but what went wrong before
+            logs = logs._replace(diagnoses=tuple(d for d in logs.diagnoses if d.severity == "error"))
         diagnoses = merged(base, findings, diagnoses, logs, work)
         findings += (f._replace(evidence=tuple(_short(e, work) for e in f.evidence)) for f in logs.findings)
     report = Report(

@@ -159,6 +159,12 @@ def test_facts_of_a_machine_are_taken_where_they_are_known():
     assert all("fact." + name in FIELDS for name in judge.facts_of(facts))
 
 
+def test_the_cores_of_a_machine_without_an_npu_say_nothing_of_the_host_that_trains():
+    cpu = Fact("host.cpu", {"count": 2})
+    assert "host.cores" not in judge.facts_of({"host.cpu": cpu})
+    assert judge.facts_of({"host.cpu": cpu, "npu.table": Fact("npu.table", [{"name": "910B3"}])})["host.cores"] == 2
+
+
 def test_all_rules_judge_a_plain_plan_in_little_time():
     import time
 
