@@ -500,7 +500,8 @@ def _entry(place: _Place, name: str, events: list[tuple[str, dict[str, Any]]], s
     return {
         "source": track.source, "rank": place.rank, "name": name, "kind": track.kind, "unit": track.units.get(name, ""),
         "points": _sample(track, values) if sampled or label not in ("healthy", "unknown") else [],
-        "count": points, "every": track.every, "understood": track.made, "label": label,
+        "count": points, "every": track.every, "understood": track.made, "unread": track.unread,
+        "label": label,
         "events": [event for _, event in order[:EVENTS]],
     }  # fmt: skip
 

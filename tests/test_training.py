@@ -9,6 +9,7 @@ import sys
 import jsonschema
 import pytest
 
+from doctor import engine
 from doctor.render.json import schema
 
 
@@ -105,3 +106,14 @@ def test_a_check_that_fails_spoils_nothing_else(cli, tmp_path, monkeypatch):
     assert found["diagnoses"][0]["rule"] == "NUM703"
     (crash,) = [f for f in found["findings"] if f["verdict"] == "crash"]
     assert crash["id"] == "NUM707" and "ZeroDivisionError" in crash["args"]["what"]
+
+
+def test_training_lines_that_cannot_be_read_are_counted_in_the_report(tmp_path):
+    lines = [f"step: {n}, loss: 2,{100 + n}, lr: 1e-5" for n in range(1, 9)]
+    lines += [f"step: {n}, loss: {3 - n * 0.05:.2f}, lr: 1e-5" for n in range(9, 49)]
+    (tmp_path / "train.log").write_text("\n".join(lines) + "\n")
+    [loss] = [one for one in engine.diagnose([str(tmp_path / "train.log")]).series if one["name"] == "loss"]
+    assert (loss["count"], loss["unread"]) == (40, 8)
+    command = [sys.executable, "-m", "doctor", "diagnose", str(tmp_path / "train.log"), "--lang", "en", "--all"]
+    out = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "(8 training lines could not be read)" in out.stdout

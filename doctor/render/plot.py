@@ -118,6 +118,8 @@ def lines(report: Report, lang: str, *, every: bool, columns: int, ascii_only: b
             if losses[0]["understood"] == "inferred":
                 text += " " + tr(lang, "series.inferred")
             out.append(("dim", text))
+    if unread := sum(one["unread"] for one in losses):
+        out.append(("dim", "   " + tr(lang, "series.unread", n=f"{unread:,}")))
     return out
 
 

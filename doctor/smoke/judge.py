@@ -161,7 +161,7 @@ def series(run: Run) -> tuple[dict[str, Any], ...]:
         points = [[e.row["n"], e.row["loss"] if isinstance(e.row["loss"], (int, float)) else None] for e in events]
         out.append({
             "source": events[0].source, "rank": rank, "name": "loss", "points": points, "kind": "train", "unit": "",
-            "count": len(points), "every": 1, "understood": "named", "label": "unknown", "events": [],
+            "count": len(points), "every": 1, "understood": "named", "unread": 0, "label": "unknown", "events": [],
         })  # fmt: skip
     return tuple(out)
 

@@ -71,7 +71,7 @@ def made_run(size=64):
 def series(name="loss", rank=0, label="healthy", events=(), points=None):
     points = [[n, 3.0 - n * 0.05] for n in range(1, 31)] if points is None else points
     return {"source": f"run/worker_{rank % 2}.log", "rank": rank, "name": name, "kind": "train", "unit": "",
-            "points": points, "count": len(points), "every": 1, "understood": "named", "label": label,
+            "points": points, "count": len(points), "every": 1, "understood": "named", "unread": 0, "label": label,
             "events": list(events)}  # fmt: skip
 
 
