@@ -38,6 +38,8 @@ class Detail(VerticalScroll):
         self.border_title = Text(tr(lang, "tui.detail.title"))
         self.scroll_home(animate=False)
         self._lay_out()
+        # a pane that is about to be shown may have no width yet, and its resize may have been told before
+        self.call_after_refresh(self.on_resize)
 
     def on_resize(self) -> None:
         if self.scrollable_content_region.width != self._width:
