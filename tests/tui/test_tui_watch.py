@@ -181,7 +181,7 @@ async def test_keys_are_answered_while_a_long_log_is_read(app, logs):
     the, screen = await opened(app, "en", (100, 30), time.monotonic)
     async with screen as pilot:
         the.push_screen(the.watching)
-        assert await shows(pilot, "reading what is there")
+        await pilot.pause()
         late = []
         for _ in range(100):
             began = time.perf_counter()

@@ -124,12 +124,12 @@ class CauseTree(Tree[Item]):
             if cell_len(where) > left > 1:
                 more = "~" if ascii_only() else "…"
                 where = more + set_cell_size(where[::-1], left - 1)[::-1]
-            return label.append(where, style + Style(dim=True))
+            return label.append(where, style if node is self.cursor_node else style + Style(dim=True))
         tail = f"  {tail}" if tail else ""
         if cell_len(tail) > room // 2:
             tail = set_cell_size(tail, max(0, room // 2 - 1)) + ("~" if ascii_only() else "…")
         label.truncate(max(4, room - cell_len(tail)), overflow="crop" if ascii_only() else "ellipsis", pad=bool(tail))
-        label.append(tail, style + Style(dim=True))
+        label.append(tail, style if node is self.cursor_node else style + Style(dim=True))
         return label
 
 

@@ -142,7 +142,7 @@ class RuleTree(Tree[Leaf]):
         room = width - depth * self.guide_depth
         tail = f"  {node.data.tail}" if node.data.tail else ""
         label.truncate(max(4, room - cell_len(tail)), overflow="crop" if ascii_only() else "ellipsis", pad=bool(tail))
-        label.append(tail, style + Style(dim=True))
+        label.append(tail, style if node is self.cursor_node else style + Style(dim=True))
         return label
 
 
