@@ -112,7 +112,7 @@ def broken(*args, **more):
 FAULTS = {
     "machine": ("doctor.checkup.Checkup.steps", "e"),
     "report": ("doctor.checkup.Checkup.report", "e"),
-    "rules": ("doctor.rulecli.rows", "k"),
+    "rules": ("doctor.rulesearch.Index", "k"),
     "model": ("doctor.tui.configs.look", "m"),
     "smoke": ("doctor.smoke.run", "t r"),
     "loading": ("doctor.tui.places.Place.load", "e"),
@@ -130,7 +130,8 @@ async def test_a_failing_worker_is_said_and_saved_and_the_screen_goes_on(what, m
     if what == "smoke":
         from doctor.tui.screens import smoke
 
-        monkeypatch.setattr(smoke.SmokeScreen.__init__, "__defaults__", (broken,))
+        usual = smoke.SmokeScreen.__init__.__defaults__
+        monkeypatch.setattr(smoke.SmokeScreen.__init__, "__defaults__", (broken, *usual[1:]))
     async with the.run_test(size=(120, 40)) as pilot:
         for key in keys.split():
             await pilot.press(key)
