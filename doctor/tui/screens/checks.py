@@ -15,7 +15,6 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Footer, Input, TabbedContent, TabPane, TextArea
 
-from doctor import crash
 from doctor.tui.base import TranslatedScreen
 from doctor.tui.screens.confirm import ConfirmScreen
 from doctor.tui.screens.open import OpenScreen
@@ -96,7 +95,7 @@ class ChecksScreen(TranslatedScreen[None]):
             base = self.doctor.rulebase()
             room = Room(base, Matcher(base).engine.name, Index(base))
         except Exception as error:
-            crash.save(error, "tui")
+            self.app.call_from_thread(self.doctor.broke, error)
             self.post_message(self.Ready(None, f"{type(error).__name__}: {error}"))
             return
         self.post_message(self.Ready(room, ""))
