@@ -1,6 +1,7 @@
 """Occurrences of all sources → groups by rule and place: which rules apply here, and what a rank got over."""
 
 from collections.abc import Container, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from doctor.rulebase import Rule, RuleBase
@@ -59,7 +60,6 @@ def survives(topic: str) -> bool:
 
 LIVED_ON = 120.0
 """Seconds of steps after a trouble that make it a recovered one where steps cannot be counted."""
-
 
 DEVICE = ("aicore.", "aicpu.", "device.", "hccl.", "runtime.")
 """Topics of failures that CANN writes down in a plog too."""
@@ -182,10 +182,10 @@ def groups_of(
             continue
         every = seen
         alive = [(s, o) for s, o in seen if not _recovered(topic, s, o, last_step, run, struck)]
-        moments: list[float | None] = [None]
+        moment: float | None = None
         if run is not None:
-            seen = sorted(alive or seen, key=lambda one: _at(run, rank, *one))
-            moments = [_moment(run, rank, *seen[0])]
+            seen = sorted(alive or seen, key=partial(_place_in_time, run, rank))
+            moment = _moment(run, rank, *seen[0])
         elif alive:
             seen = alive
         source, first = seen[0]
@@ -196,7 +196,7 @@ def groups_of(
         count = sum({id(s): s.scan.counts.get(rule_id, 0) for s, _ in every}.values())
         groups.append(
             Group(rule_id, rank, source, first, max(count, len(every) if rank is not None else count),
-                  not alive, first.seconds, (source.file, first.line), moments[0], kind)
+                  not alive, first.seconds, (source.file, first.line), moment, kind)
         )  # fmt: skip
     return groups
 
@@ -223,7 +223,8 @@ def _moment(run: lanes.Run, rank: int | None, source: Source, occurrence: Occurr
     return run.fixed(source, rank, seconds)
 
 
-def _at(run: lanes.Run, rank: int | None, source: Source, occurrence: Occurrence) -> tuple[float, int, int]:
+def _place_in_time(run: lanes.Run, rank: int | None, seen: tuple[Source, Occurrence]) -> tuple[float, int, int]:
+    source, occurrence = seen
     moment = _moment(run, rank, source, occurrence)
     return (float("inf") if moment is None else moment, source.file, occurrence.line)
 

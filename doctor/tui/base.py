@@ -19,6 +19,7 @@ from doctor.render import text as layout
 from doctor.render.safe import UNSAFE, redact, safe
 
 if TYPE_CHECKING:
+    from textual.widget import Widget
     from textual.widgets import Tree
 
     from doctor.tui.app import DoctorApp
@@ -133,6 +134,16 @@ class TranslatedScreen(Screen[ScreenResultType]):
 
     def machine_changed(self) -> None:
         """There is news in ``doctor.checking``."""
+
+    def zoom(self, kinds: tuple[type[Widget], ...]) -> None:
+        """The pane of one of these kinds that has the focus alone, or all of them again."""
+        if self.maximized:
+            self.minimize()
+            return
+        inside = self.focused.ancestors_with_self if self.focused is not None else ()
+        pane = next((one for one in inside if isinstance(one, kinds)), None)
+        if pane is not None:
+            self.maximize(pane, container=False)
 
     def retranslate(self) -> None:
         """Set every text anew; called once at the start and after each change of language."""

@@ -12,7 +12,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
-from textual.widget import Widget
 from textual.widgets import Footer, Input, TabbedContent, TabPane, TextArea
 
 from doctor.tui.base import TranslatedScreen
@@ -212,15 +211,7 @@ class ChecksScreen(TranslatedScreen[None]):
 
     def action_zoom(self) -> None:
         """The pane with the focus alone, or all of them again."""
-        if self.maximized:
-            self.minimize()
-            return
-        kinds = (RuleTree, RulePage)
-        pane = (
-            next((p for p in self.focused.ancestors_with_self if isinstance(p, kinds)), None) if self.focused else None
-        )
-        if isinstance(pane, Widget):
-            self.maximize(pane, container=False)
+        self.zoom((RuleTree, RulePage))
 
     def action_back(self) -> None:
         """Out of a text, then to the rules, then away; a rule that is not saved is asked about."""

@@ -24,7 +24,7 @@ from textual.worker import Worker
 
 from doctor.i18n import tr
 from doctor.render.text import size_text
-from doctor.tui.base import TranslatedModal, ascii_only, outside
+from doctor.tui.base import TranslatedModal, ascii_only, outside, tree_marks
 from doctor.tui.files import dropped_paths
 
 COUNTED = 1000
@@ -58,11 +58,8 @@ class FileTree(DirectoryTree):
         self.wanted = ""
         self.lang = "en"
         self.guide_depth = 2
-        if ascii_only():
-            self.ICON_NODE, self.ICON_NODE_EXPANDED, self.ICON_FILE = "+ ", "- ", "  "
-            self.show_guides = False
-        else:
-            self.ICON_NODE, self.ICON_NODE_EXPANDED, self.ICON_FILE = "▸ ", "▾ ", "  "
+        tree_marks(self)
+        self.ICON_FILE = "  "
 
     def process_label(self, label: TextType) -> Text:
         return Text(outside(str(label)) or " ")

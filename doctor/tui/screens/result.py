@@ -404,15 +404,7 @@ class ResultScreen(TranslatedScreen[None]):
 
     def action_zoom(self) -> None:
         """The pane with the focus alone, or all of them again."""
-        if self.maximized:
-            self.minimize()
-            return
-        focused = self.focused
-        if focused is not None:
-            kinds = (LogPane, Detail, CauseTree, Timeline, PlotPane)
-            pane = next((p for p in focused.ancestors_with_self if isinstance(p, kinds)), None)
-            if isinstance(pane, Widget):
-                self.maximize(pane, container=False)
+        self.zoom((LogPane, Detail, CauseTree, Timeline, PlotPane))
 
     def action_back(self) -> None:
         """All panes again, the page again, then the screen below."""

@@ -7,13 +7,13 @@ from typing import NamedTuple
 from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from rich.text import Text
-from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
 from doctor.i18n import pick, tr
 from doctor.model import Diagnosis, Evidence, Finding, Report
 from doctor.render.text import STYLES, mark, place_text, ranks_text
 from doctor.tui.base import ascii_only, outside
+from doctor.tui.widgets.foldtree import FoldTree
 
 RULE_FROM = 60
 """Columns from which the rule's id is shown beside a diagnosis."""
@@ -31,21 +31,8 @@ class Item(NamedTuple):
     """a source and line after the label; of a long one its end is shown"""
 
 
-class CauseTree(Tree[Item]):
+class CauseTree(FoldTree[Item]):
     """Moving the cursor tells the screen what to explain and which line to show."""
-
-    ICON_NODE = "▸ "
-    ICON_NODE_EXPANDED = "▾ "
-    GUIDE = 2
-
-    def __init__(self, id: str | None = None) -> None:
-        super().__init__(Text(" "), id=id)
-        self.show_root = False
-        self.guide_depth = self.GUIDE
-        self.auto_expand = False
-        if ascii_only():
-            self.ICON_NODE, self.ICON_NODE_EXPANDED = "+ ", "- "
-            self.show_guides = False
 
     def fill(self, report: Report, lang: str) -> None:
         """Show a report; the first diagnosis is unfolded and under the cursor."""
@@ -112,10 +99,7 @@ class CauseTree(Tree[Item]):
         width = self.scrollable_content_region.width
         if node.data is None or width <= 0:
             return label
-        depth, parent = 0, node.parent
-        while parent is not None and not parent.is_root:
-            depth, parent = depth + 1, parent.parent
-        room = width - depth * self.GUIDE
+        room = self.room(node)
         tail = node.data.tail
         if node.data.diagnosis is not None and tail and width >= RULE_FROM:
             tail = f"{node.data.diagnosis.rule}  {tail}"
@@ -124,13 +108,11 @@ class CauseTree(Tree[Item]):
             if cell_len(where) > left > 1:
                 more = "~" if ascii_only() else "…"
                 where = more + set_cell_size(where[::-1], left - 1)[::-1]
-            return label.append(where, style if node is self.cursor_node else style + Style(dim=True))
+            return label.append(where, self.faint(node, style))
         tail = f"  {tail}" if tail else ""
         if cell_len(tail) > room // 2:
             tail = set_cell_size(tail, max(0, room // 2 - 1)) + ("~" if ascii_only() else "…")
-        label.truncate(max(4, room - cell_len(tail)), overflow="crop" if ascii_only() else "ellipsis", pad=bool(tail))
-        label.append(tail, style if node is self.cursor_node else style + Style(dim=True))
-        return label
+        return self.tailed(node, label, tail, style)
 
 
 def at_text(evidence: Evidence) -> str:

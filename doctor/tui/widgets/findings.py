@@ -9,7 +9,6 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
-from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
 from doctor.i18n import pick, tr
@@ -17,6 +16,7 @@ from doctor.model import Evidence, Finding
 from doctor.render.text import STYLES, mark
 from doctor.tui.base import ascii_only, outside
 from doctor.tui.configs import Seen
+from doctor.tui.widgets.foldtree import FoldTree
 
 
 class Place(NamedTuple):
@@ -28,21 +28,8 @@ class Place(NamedTuple):
     tail: str = ""
 
 
-class FindingTree(Tree[Place]):
+class FindingTree(FoldTree[Place]):
     """Moving the cursor tells the screen which file, finding and line to show."""
-
-    ICON_NODE = "▸ "
-    ICON_NODE_EXPANDED = "▾ "
-    ALLOW_MAXIMIZE = True
-
-    def __init__(self, id: str | None = None) -> None:
-        super().__init__(Text(" "), id=id)
-        self.show_root = False
-        self.guide_depth = 2
-        self.auto_expand = False
-        if ascii_only():
-            self.ICON_NODE, self.ICON_NODE_EXPANDED = "+ ", "- "
-            self.show_guides = False
 
     def fill(self, files: Sequence[Seen], target: str, lang: str, unknown: bool, kept: tuple[str, str]) -> None:
         """Show files; the cursor goes to ``kept``, a path and a rule, as far as they are still there."""
@@ -101,16 +88,12 @@ class FindingTree(Tree[Place]):
     def render_label(self, node: TreeNode[Place], base_style: Style, style: Style) -> Text:
         """A label cut to the width, so that its tail can always be seen."""
         label = super().render_label(node, base_style, style)
-        width = self.scrollable_content_region.width
-        if node.data is None or width <= 0:
+        if node.data is None or self.scrollable_content_region.width <= 0:
             return label
-        room = width - (0 if node.parent is None or node.parent.is_root else self.guide_depth)
         tail = f"  {node.data.tail}" if node.data.tail else ""
-        if cell_len(tail) > room // 2:
+        if cell_len(tail) > self.room(node) // 2:
             tail = ""
-        label.truncate(max(4, room - cell_len(tail)), overflow="crop" if ascii_only() else "ellipsis", pad=bool(tail))
-        label.append(tail, style + Style(dim=True))
-        return label
+        return self.tailed(node, label, tail, style)
 
 
 def _label(severity: str, text: str, style: str = "") -> Text:

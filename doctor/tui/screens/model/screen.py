@@ -561,14 +561,7 @@ class ModelScreen(TranslatedScreen[None]):
 
     def action_zoom(self) -> None:
         """The pane with the focus alone, or all of them again."""
-        if self.maximized:
-            self.minimize()
-            return
-        focused = self.focused
-        kinds = (LogPane, Detail, FindingTree, DiffView)
-        pane = next((p for p in focused.ancestors_with_self if isinstance(p, kinds)), None) if focused else None
-        if isinstance(pane, Widget):
-            self.maximize(pane, container=False)
+        self.zoom((LogPane, Detail, FindingTree, DiffView))
 
     def action_copy(self) -> None:
         """The whole report to the clipboard, by OSC 52."""

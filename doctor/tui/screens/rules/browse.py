@@ -21,6 +21,7 @@ from doctor.rulecli import LABELS, named, rule_text, source_text
 from doctor.rulesearch import Index, Row
 from doctor.tui.base import ascii_only, outside, wrap
 from doctor.tui.screens.rules.page import Page, SafeInput
+from doctor.tui.widgets.foldtree import FoldTree
 
 MOST = 300
 """Rules that a search lists."""
@@ -37,23 +38,13 @@ class Leaf(NamedTuple):
     tail: str = ""
 
 
-class RuleTree(Tree[Leaf]):
+class RuleTree(FoldTree[Leaf]):
     """Filled as far as it is unfolded: 1,250 rules at once would take a moment."""
 
-    ICON_NODE = "▸ "
-    ICON_NODE_EXPANDED = "▾ "
-    ALLOW_MAXIMIZE = True
-
     def __init__(self, id: str | None = None) -> None:
-        super().__init__(Text(" "), id=id)
-        self.show_root = False
-        self.guide_depth = 2
-        self.auto_expand = False
+        super().__init__(id)
         self._index: Index | None = None
         self._lang = "en"
-        if ascii_only():
-            self.ICON_NODE, self.ICON_NODE_EXPANDED = "+ ", "- "
-            self.show_guides = False
 
     def fill(self, index: Index | None, found: Sequence[Row] | None, lang: str) -> None:
         """All rules by family, or those that a search found, the best first."""
@@ -132,18 +123,9 @@ class RuleTree(Tree[Leaf]):
     def render_label(self, node: TreeNode[Leaf], base_style: Style, style: Style) -> Text:
         """A label cut to the width; the number of rules behind it."""
         label = super().render_label(node, base_style, style)
-        width = self.scrollable_content_region.width
-        if node.data is None or width <= 0:
+        if node.data is None or self.scrollable_content_region.width <= 0:
             return label
-        depth = 0
-        at = node.parent
-        while at is not None and not at.is_root:
-            depth, at = depth + 1, at.parent
-        room = width - depth * self.guide_depth
-        tail = f"  {node.data.tail}" if node.data.tail else ""
-        label.truncate(max(4, room - cell_len(tail)), overflow="crop" if ascii_only() else "ellipsis", pad=bool(tail))
-        label.append(tail, style if node is self.cursor_node else style + Style(dim=True))
-        return label
+        return self.tailed(node, label, f"  {node.data.tail}" if node.data.tail else "", style)
 
 
 class RulePage(VerticalScroll):
