@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 USAGE, OWN_FAILURE, INTERRUPTED = 2, 3, 130
 FORMATS = ("text", "json", "html")
+EDITABLE = ("config", "python", "shell")
+"""Kinds of inputs that a fix can change."""
 
 
 def _common(parser: argparse.ArgumentParser, *, fail_on: bool = True) -> None:
@@ -381,6 +383,10 @@ def _write_partial(path: str, kept: Sequence[Any], problems: Sequence[Any]) -> b
 
 def _with_edits(report: Any, args: argparse.Namespace) -> Any:
     """Let fixes of findings in configurations and sources say which keys they change."""
+    if not any(kind in EDITABLE for seen in report.inputs for kind in seen.kinds):
+        return (
+            report  # logs alone: no rule speaks of a file that could be changed, and the rules need not be read again
+        )
     from doctor.rulebase import load
 
     base = load(args.rules)
