@@ -90,7 +90,7 @@ def examine(
     echoes += [_trouble(base, g, late) for g in groups if g.kind == "stopped" and not g.recovered]
     run = lanes.with_states(run, failed, {*late, *(t.rank for t in echoes if t.rank is not None)}, newest)
     votes, chains = waits.ends_of(edges, failed)
-    first = blame.first_failure(run, troubles, set(late), votes, edges, exits)
+    first = blame.first_failure(run, troubles, set(late), votes, edges, exits, _joining(base, groups, run))
     if first.trouble is None and not first.gone and not votes:
         # nobody failed and nobody is missed: what else would be an echo is all that there is
         first = blame.first_failure(run, echoes, (), {}, edges, ())
@@ -105,6 +105,12 @@ def examine(
         ring = [str(rank) for rank in next(path for path, cycle in chains if cycle)]
         gone, args = CYCLE, {"ranks": " → ".join(ring if len(ring) <= LINKS else [*ring[: LINKS // 2], "…", ring[-1]])}
     return Case(run, first, place, seen, gone, args, edges, chains, list(groups))
+
+
+def _joining(base: RuleBase, groups: Sequence[Group], run: lanes.Run) -> bool:
+    """Whether the ranks that waited did so for the cluster to be built, and no rank ever trained."""
+    waits_for = {topic_of(base, g.rule) for g in groups if g.kind == "wait" and not g.recovered}
+    return waits_for == {"launch.rank_config"} and all(lane.step is None for lane in run.lanes.values())
 
 
 LINKS = 12

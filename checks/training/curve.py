@@ -23,6 +23,8 @@ SHORT = 16
 BLOCK = 32
 JUMP = 1.5
 """… of at least this factor."""
+STRIDE = 1.5
+"""… and of at least this many times the greatest step from one point to the next before."""
 
 
 def number(value: float) -> str:
@@ -184,7 +186,10 @@ def _short(x: Array) -> list[Episode]:
     n = len(x)
     for i in range(1, n):
         before = float(np.median(x[max(0, i - 3) : i]))
-        if before > 0 and x[i] >= JUMP * before and x[i] >= JUMP * 0.8 * x[:i].max():
+        moved = float(np.abs(np.diff(x[:i])).max()) if i > 1 else 0.0
+        # points that went up and down before show no jump by going up as far again
+        far = x[i] - before >= STRIDE * moved
+        if before > 0 and far and x[i] >= JUMP * before and x[i] >= JUMP * 0.8 * x[:i].max():
             calm = float(x[:i].min())
             back = np.flatnonzero(x[i + 1 :] <= before * 1.05)
             stop = i + 1 + int(back[0]) if len(back) else n

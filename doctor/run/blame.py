@@ -46,14 +46,16 @@ def first_failure(
     votes: Mapping[int, int],
     waits: Waits,
     exits: Sequence[Exit],
+    joining: bool = False,
 ) -> Blame:
-    """The failure that the others follow from; an empty answer if nothing tells."""
+    """The failure that the others follow from; an empty answer if nothing tells. ``joining``: the ranks that waited
+    did so for the cluster to be built."""
     own = _earliest([t for t in troubles if t.kind == "own"], run, votes)
     other = _earliest([t for t in troubles if t.kind != "own"], run, votes)
     best = own or other
     if own and other and _well_before(other, own, run) and _votes(votes, other) >= _votes(votes, own):
         best = other
-    gone = _gone(run, waited, votes, waits, exits)
+    gone = _gone(run, waited, votes, waits, exits, joining)
     if gone is None:
         return Blame(best)
     if best is None:
@@ -118,7 +120,12 @@ def _late(trouble: Trouble, run: Run, waited: Collection[int]) -> bool:
 
 
 def _gone(
-    run: Run, waited: Collection[int], votes: Mapping[int, int], waits: Waits, exits: Sequence[Exit]
+    run: Run,
+    waited: Collection[int],
+    votes: Mapping[int, int],
+    waits: Waits,
+    exits: Sequence[Exit],
+    joining: bool,
 ) -> Blame | None:
     """The rank that stopped without a word, if the others' waiting or a launcher points at one."""
     quiet = {rank for rank, lane in run.lanes.items() if lane.state not in ("failed", "waited")}
@@ -149,8 +156,9 @@ def _gone(
     exited = next((e for e in exits if e.rank in candidates), None)
     if exited is not None and exited.rank is not None:
         return Blame(None, _kind(run, exited.rank), (exited.rank,), False, exited)
-    # a log without a time-out says more than one that nobody collected
-    candidates = [rank for rank in candidates if run.lanes[rank].state != "missing"] or candidates
+    # a log without a time-out says more than one that nobody collected; but where no cluster was built a rank that is
+    # not there never came, and one that is silent was ended by its launcher before its own time was over
+    candidates = [rank for rank in candidates if (run.lanes[rank].state == "missing") is joining] or candidates
     if not candidates or len(candidates) * 2 > len(run.lanes):
         return _behind(run, candidates)
     if len(candidates) == 1:

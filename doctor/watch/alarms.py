@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from doctor.culprit import CYCLE, GONE
@@ -13,6 +13,8 @@ from doctor.ranking import UNRECOGNISED
 WORDLESS = frozenset((UNRECOGNISED, CYCLE, *GONE.values()))
 SETTLES = 3.0
 """Seconds for which a failure that no line names must stand: the line may still be on its way."""
+YOUNG = 60.0
+"""Seconds for which a judgement on a loss curve of few points must stand: the next points often take it back."""
 AGAIN = 60.0
 """Seconds for which an alarm must have been over before it is told once more."""
 STALL, SILENT = OWN = ("watch:stall", "watch:silent")
@@ -73,9 +75,10 @@ class Alarms:
         """Those that are a trouble at present."""
         return [alarm for alarm in self.all.values() if alarm.counts]
 
-    def take(self, report: Report, now: float, old: bool) -> list[tuple[str, Alarm]]:
+    def take(self, report: Report, now: float, old: bool, young: Collection[str] = ()) -> list[tuple[str, Alarm]]:
         """Compare what is found now with what was told: (what to tell, the alarm). What to tell: alarm · worse · again
-        · recovered · explained · over. ``now`` is a monotonic time, ``old``: the lines were there before."""
+        · recovered · explained · over. ``now`` is a monotonic time, ``old``: the lines were there before; ``young``:
+        rules that had only a few points to judge."""
         told: list[tuple[str, Alarm]] = []
         found: set[str] = set()
         below: dict[str, str] = {}
@@ -85,7 +88,7 @@ class Alarms:
                 below.setdefault(report.findings[number].id, diagnosis.rule)
         for diagnosis in report.diagnoses:
             recovered = 0 <= diagnosis.finding < len(report.findings) and report.findings[diagnosis.finding].recovered
-            what = self._one(diagnosis, recovered, now, old)
+            what = self._one(diagnosis, recovered, now, old, diagnosis.rule in young)
             if what:
                 told.append((what, self.all[diagnosis.rule]))
         for rule in [r for r in self.waiting if r not in found]:
@@ -101,14 +104,15 @@ class Alarms:
                 alarm.state, alarm.by, alarm.changed = state, by, now
         return told
 
-    def _one(self, diagnosis: Diagnosis, recovered: bool, now: float, old: bool) -> str:
+    def _one(self, diagnosis: Diagnosis, recovered: bool, now: float, old: bool, young: bool) -> str:
         alarm = self.all.get(diagnosis.rule)
         if alarm is None:
-            if diagnosis.rule in WORDLESS and not old:
+            stands = YOUNG if young else SETTLES if diagnosis.rule in WORDLESS else 0.0
+            if stands and not old:
                 since = self.waiting.setdefault(diagnosis.rule, now)
-                if now - since < SETTLES:
+                if now - since < stands:
                     return ""
-                del self.waiting[diagnosis.rule]
+            self.waiting.pop(diagnosis.rule, None)
             alarm = self.all[diagnosis.rule] = Alarm(diagnosis.rule, time.time(), old)
             self._fill(alarm, diagnosis, recovered, now)
             alarm.told_ranks = len(alarm.ranks)

@@ -40,6 +40,8 @@ SETTLED, AHEAD, AHEAD_BYTES = 10.0, 0.03, 32 << 20
 bytes that are held so."""
 ENOUGH = 0.5
 """Seconds of a judgement that is not made once more for somebody who waits for the end."""
+POINTS = 32
+"""Training lines of a rank from which on the shape of its curve is told at once."""
 WORSE_AFTER = 3.0
 """A stall this many times its limit long is an error."""
 
@@ -342,7 +344,7 @@ class Watcher:
         self.judging = True
         report = self.judge(series=series)
         self.judging = False
-        for what, alarm in self.alarms.take(report, now, old):
+        for what, alarm in self.alarms.take(report, now, old, self._young()):
             events.append(Event(what, time.time(), {"old": old}, alarm))
         took = time.thread_time() - began
         self._ranked = self._clock()
@@ -351,6 +353,13 @@ class Watcher:
             self._cost, self._judged = took, self._ranked
         else:
             self._rank_cost = took
+
+    def _young(self) -> frozenset[str]:
+        """Rules on the shape of a curve, while no rank has printed enough points for one."""
+        if max((lane.rows for lane in self._lanes.values()), default=0) >= POINTS:
+            return frozenset()
+        rules = (self.base.rule_at(position) for position in self.base.series)
+        return frozenset(rule.id for rule in rules if rule.severity != "error")
 
     def judge(self, *, series: bool = True) -> Report:
         """Findings and diagnoses of what the files hold so far; without ``series`` what was said of the training lines

@@ -118,3 +118,19 @@ def test_a_plog_beside_one_file_of_all_ranks_has_the_rank_that_hccl_wrote_into_i
     (tmp_path / f"plog-{PID + 2}_20260312100000.log").write_text("\n".join(plog) + "\n")
     first = engine.diagnose([str(tmp_path)], engine.Options(jobs=1)).diagnoses[0]
     assert (first.place.rank, first.topic) == (2, "aicore.exception")
+
+
+UNBUILT = (
+    "RuntimeError: Failed to initialize distributed job cluster because some processes in the cluster are not "
+    "successfully spawned. You can run command: 'grep -rn -E 'ERROR|CRITICAL' -C 10' in your log directory."
+)
+
+
+def test_where_no_cluster_was_built_the_rank_that_never_came_is_missed_and_not_the_one_its_launcher_ended(tmp_path):
+    name = "MS_WORKER_NUM"
+    for rank, lines in {0: [], 1: ["Traceback (most recent call last):", UNBUILT], 3: [UNBUILT]}.items():
+        first = ms(rank, "00:01", f"This node {rank} rank id: {rank}, {name}: 4")
+        (tmp_path / f"worker_{rank}.log").write_text("\n".join([first, *lines]) + "\n")
+    (tmp_path / "scheduler.log").write_text(UNBUILT + "\n")
+    first = engine.diagnose([str(tmp_path)], engine.Options(jobs=1)).diagnoses[0]
+    assert (first.rule, first.ranks) == ("RUN171", (2,))

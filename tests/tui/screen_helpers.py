@@ -54,13 +54,18 @@ async def settle(pilot):
         before = seen
 
 
-async def shows(pilot, text):
-    """Whether a text comes into view, however busy the machine is."""
+async def eventually(pilot, true):
+    """Whether something comes true, however busy the machine is."""
     for _ in range(500):
-        if text in text_of(pilot.app):
+        if true():
             return True
         await pilot.pause(0.01)
     return False
+
+
+async def shows(pilot, text):
+    """Whether a text comes into view."""
+    return await eventually(pilot, lambda: text in text_of(pilot.app))
 
 
 async def paste(pilot, text):

@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from screen_helpers import diagnose, same_screen, settle, shows, text_of
+from screen_helpers import diagnose, eventually, same_screen, settle, shows, text_of
 from textual.widgets import DataTable, Input
 
 from doctor.hosts.base import MemoryHost
@@ -184,7 +184,9 @@ async def test_escape_ends_a_run_with_what_is_known_and_a_second_one_leaves():
             assert asked.wait(10)
             assert await shows(pilot, "Free memory of the host")
             table = the.screen.query_one(DataTable)
-            assert {str(table.get_row_at(n)[0])[0] for n in range(table.row_count)} >= {">", "."}
+            assert await eventually(
+                pilot, lambda: {str(table.get_row_at(n)[0])[0] for n in range(table.row_count)} >= {">", "."}
+            )
             assert "checks have answered" in text_of(the)
             # what needs no answer of the host is judged; what waits for one that is asked for runs; the rest waits
             assert {row.running for row in the.checking.rows() if row.finding is None} == {True, False}

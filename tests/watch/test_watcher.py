@@ -94,6 +94,24 @@ def test_a_failure_no_rule_knows_is_told_after_its_last_line_had_time_to_come(ru
     assert event.alarm.rule == "RUN000" and "an odd thing" in event.alarm.evidence[0].text
 
 
+def test_the_shape_of_a_curve_of_few_points_must_stand_before_it_is_told(run, clock):
+    losses = (3.1, 3.0, 2.9, 9.5, 9.6, 9.9, 9.9)
+    run.log(0, step(1, losses[0]))
+    watcher = run.watch(clock=clock)
+    all_read(watcher)
+    run.log(0, "".join(step(n, loss) for n, loss in enumerate(losses[1:], 2)))
+    assert alarms(later(watcher, clock)) == []
+    assert "NUM707" in [e.alarm.rule for e in alarms(later(watcher, clock, alarming.YOUNG))]
+
+
+def test_a_nan_among_few_points_is_told_at_once(run, clock):
+    run.log(0, step(1, 3.1))
+    watcher = run.watch(clock=clock)
+    all_read(watcher)
+    run.log(0, step(2, 3.0) + step(3, "nan") + step(4, "nan"))
+    assert [e.alarm.severity for e in alarms(later(watcher, clock))] == ["error"]
+
+
 def test_a_cause_that_shows_later_explains_what_was_told_before(run, clock):
     for rank in range(3):
         run.log(rank, steps(1, 30))
