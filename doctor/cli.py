@@ -296,8 +296,8 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
     import signal
 
     from doctor import engine
-    from doctor.scan.inputs import Waiting
     from doctor.scan.read import Stop
+    from doctor.scan.streams import Waiting
 
     interrupted: list[bool] = []
     scans: list[Any] = []
