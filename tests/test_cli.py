@@ -165,12 +165,12 @@ def test_one_unread_input_among_others_is_a_warning_finding(cli, fine, tmp_path)
 
 
 def test_a_file_that_may_not_be_read_is_named(cli, bad, monkeypatch):
-    from doctor.scan import inputs
+    from doctor.scan import streams
 
     def denied(path):
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr(inputs, "_open_regular", denied)
+    monkeypatch.setattr(streams, "open_regular", denied)
     ran = cli("diagnose", bad, "--lang", "en")
     assert ran.code == 2 and "permission" in ran.out.lower() and "bad.log" in ran.out
 

@@ -19,7 +19,7 @@ import zlib
 
 import pytest
 
-from doctor.scan import inputs
+from doctor.scan import streams
 from doctor.scan.inputs import BrokenStream, Limits, Problem, Source, expand, natural_key, problem
 
 LOG = b"".join(
@@ -445,7 +445,7 @@ def test_a_bomb_in_a_tar_a_zip_or_bz2_ends_too(tmp_path):
 
 
 def test_zip_members_that_share_their_bytes_are_a_bomb_together(tmp_path, monkeypatch):
-    monkeypatch.setattr(inputs, "_RATIO_FLOOR", 1 << 20)
+    monkeypatch.setattr(streams, "_RATIO_FLOOR", 1 << 20)
     raw = zip_of([(f"{i:04}.log", LOG if i == 0 else b"") for i in range(2000)])
     end = raw.rindex(b"PK\5\6")
     at = directory = int.from_bytes(raw[end + 16 : end + 20], "little")
