@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from doctor.i18n import tr
@@ -25,8 +26,10 @@ _STYLES = {"cause": "bold red", "failure": "bold yellow", "silent": "bold magent
 _WEIGHT = {"cause": 0, "silent": 1, "failure": 2, "waiting": 3, "step": 4, "recovered": 5}
 
 
-def lines(run: dict[str, Any], lang: str, *, every: bool, columns: int, ascii_only: bool) -> list[Line]:
-    """The block below the diagnoses."""
+def lines(
+    run: dict[str, Any], lang: str, *, said: Sequence[str] = (), every: bool, columns: int, ascii_only: bool
+) -> list[Line]:
+    """The block below the diagnoses. ``said``: rule and title of each finding of the report, for the timeline."""
     dot, arrow = (" | ", " -> ") if ascii_only else (" · ", " → ")
     labels = [tr(lang, f"ranks.{name}") for name in ("title", "clock", "chain", "timeline")]
     wide = max(map(width, labels))
@@ -40,7 +43,10 @@ def lines(run: dict[str, Any], lang: str, *, every: bool, columns: int, ascii_on
         text = _chain(chain["ranks"], arrow) + (f" ({tr(lang, 'ranks.cycle')})" if chain["cycle"] else "")
         out.append([("bold", _padded(labels[2] if n == 0 else "", wide)), ("", f"  {text}")])
     if every or any(event["what"] == "cause" for event in run["timeline"]):
-        out += _timeline(run["timeline"], labels[3], lang, every, columns, "..." if ascii_only else "…")
+        events = run["timeline"] if every else _telling(run["timeline"])
+        texts = [_said(event, said) for event in events]
+        out.append([("bold", labels[3])])
+        out += _timeline(events, texts, lang, columns, "..." if ascii_only else "…")
     return out
 
 
@@ -73,20 +79,30 @@ def _chain(ranks: list[int], arrow: str) -> str:
     return arrow.join([*map(str, ranks[: LINKS // 2]), "…", *map(str, ranks[-LINKS // 2 :])])
 
 
+def _telling(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of many events the most telling ones, in their order."""
+    kept = sorted(range(len(events)), key=lambda n: (_WEIGHT[events[n]["what"]], events[n]["seconds"]))[:EVENTS]
+    return [events[n] for n in sorted(kept)]
+
+
+def _said(event: dict[str, Any], said: Sequence[str]) -> str:
+    """What the rule says of an event: of its line a row would show little but its head. Where no rule speaks, the
+    line."""
+    at = event["finding"]
+    return said[at] if at is not None and at < len(said) else str(event["text"])
+
+
 def _timeline(
-    events: list[dict[str, Any]], label: str, lang: str, every: bool, columns: int, ellipsis: str
+    events: Sequence[dict[str, Any]], texts: Sequence[str], lang: str, columns: int, ellipsis: str
 ) -> list[Line]:
-    """The events in their order, of many the most telling ones."""
-    if not every:
-        telling = sorted(range(len(events)), key=lambda n: (_WEIGHT[events[n]["what"]], events[n]["seconds"]))[:EVENTS]
-        events = [events[n] for n in sorted(telling)]
-    out: list[Line] = [[("bold", label)]]
+    """The events in their order."""
+    out: list[Line] = []
     places = [tr(lang, "rank", ranks=_cut(e["ranks"], PLACE)) if e["ranks"] else "" for e in events]
     words = [tr(lang, f"ranks.what.{e['what']}") for e in events]
     wide, tall = max(map(width, places), default=0), max(map(width, words), default=0)
-    for event, place, word in zip(events, places, words, strict=True):
+    for event, said, place, word in zip(events, texts, places, words, strict=True):
         lead = f"   {moment_text(event['seconds'])}  {_padded(place, wide)}  "
-        text = redact(safe(event["text"]))
+        text = redact(safe(said))
         room = max(30, columns - width(lead) - tall - 2)
         if width(text) > room:
             text = text[: max(1, len(text) * (room - len(ellipsis)) // width(text))] + ellipsis

@@ -265,7 +265,8 @@ def layout(
     if report.run:
         from doctor.render import ranks
 
-        out += ranks.lines(report.run, lang, every=every, columns=columns, ascii_only=ascii_only)
+        said = [f"{f.id}  {pick(f.title, lang)}" for f in report.findings]
+        out += ranks.lines(report.run, lang, said=said, every=every, columns=columns, ascii_only=ascii_only)
     if report.series:
         from doctor.render import plot
 

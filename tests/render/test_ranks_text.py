@@ -51,6 +51,16 @@ def test_a_few_lines_of_the_timeline_keep_the_cause_and_their_order():
     assert len(rows) == ranks.EVENTS and rows == sorted(rows)
 
 
+def test_the_timeline_says_what_the_rule_says_and_without_a_rule_the_line():
+    events = [event(1, "[ERROR] ME(1:2):2026 a/b.cc", "cause", finding=0), event(2, "odd", "failure", finding=None)]
+    shown = plain(
+        ranks.lines(
+            run(timeline=events), "en", said=["MEM702  Memory is used up"], every=False, columns=90, ascii_only=True
+        )
+    )
+    assert "cause    MEM702  Memory is used up" in shown and "ERROR" not in shown and "failure  odd" in shown
+
+
 def test_without_a_cause_there_is_no_timeline_unless_asked():
     events = [event(1, "step 1", "step")]
     assert "step 1" not in text(run(timeline=events))
