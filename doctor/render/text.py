@@ -175,23 +175,38 @@ def _evidence(evidence: Evidence, columns: int, lang: str, context: bool = True)
         return out
     room = max(40, columns - number - 9)
 
-    def row(line: int, text: str, hit: bool) -> Line:
-        text = redact(safe(text))
-        if width(text) > room:
-            text = _cut(text, room - 1) + "…"
-        pointer = ">" if hit else " "
+    def rows(line: int, text: str, hit: bool) -> list[Line]:
         style = "bold" if hit else "dim"
-        return [(style, f"   {pointer} {line:>{number}} | " if number else f"   {pointer} "), (style, text)]
+        lead = f"   {'>' if hit else ' '} {line:>{number}} | " if number else f"   {'>' if hit else ' '} "
+        parts = _rows(redact(safe(text)), room, HIT_ROWS if hit else 1)
+        further = " " * (len(lead) - 2) + "| " if number else " " * len(lead)
+        return [[(style, further if n else lead), (style, part)] for n, part in enumerate(parts)]
 
     if context:
         for n, text in enumerate(evidence.before):
-            out.append(row(evidence.line - len(evidence.before) + n, text, False))
-    out.append(row(evidence.line, evidence.text, True))
+            out += rows(evidence.line - len(evidence.before) + n, text, False)
+    out += rows(evidence.line, evidence.text, True)
     if context:
         for n, text in enumerate(evidence.after[:4], 1):
             if text.strip():
-                out.append(row(evidence.line + n, text, False))
+                out += rows(evidence.line + n, text, False)
     return out
+
+
+HIT_ROWS = 3
+"""Rows that the line of a failure may take: what it says often stands behind a long head."""
+
+
+def _rows(text: str, columns: int, most: int) -> list[str]:
+    """A line as at most so many rows, the last one cut off where more follows."""
+    parts = []
+    while width(text) > columns and len(parts) < most - 1:
+        part = _cut(text, columns)
+        blank = part.rfind(" ", columns * 2 // 3)
+        part = part[: blank + 1] if blank > 0 else part
+        parts.append(part)
+        text = text[len(part) :]
+    return [*parts, _cut(text, columns - 1) + "…" if width(text) > columns else text]
 
 
 def _cut(text: str, columns: int) -> str:
