@@ -61,7 +61,8 @@ def parser() -> argparse.ArgumentParser:
     diagnose.add_argument("--max-seconds", type=_seconds, default=0.0, metavar="S", help="stop reading after this time")
     diagnose.add_argument("--jobs", type=int, default=0, metavar="N", help="processes (default: as many as pay off)")
     diagnose.add_argument("--config", default="", metavar="FILE", help="the configuration that the logs belong to")
-    diagnose.add_argument("--series", choices=("csv",), help="print the values of the training lines, not the report")
+    diagnose.add_argument("--series", choices=("csv", "parquet"),
+                          help="write the values of the training lines, not the report")  # fmt: skip
     diagnose.add_argument("--partial", metavar="FILE",
                           help="also write what was read, to be diagnosed with the parts of other nodes")  # fmt: skip
     diagnose.add_argument("--engine", choices=engines, default="", help=argparse.SUPPRESS)
@@ -272,6 +273,13 @@ class _Progress:
 
 def _diagnose(args: argparse.Namespace) -> int:
     inputs = list(args.inputs)
+    if args.series == "parquet":
+        from doctor import export
+
+        needs = "pyarrow" if not export.can("parquet") else "file" if not args.output and sys.stdout.isatty() else ""
+        if needs:
+            print("doctor: " + tr(args.lang, f"series.parquet_{needs}"), file=sys.stderr)
+            return USAGE
     if not inputs:
         if sys.stdin is not None and sys.stdin.isatty():
             print(tr(args.lang, "paste_hint"), file=sys.stderr)
@@ -347,9 +355,7 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
         if progress:
             progress.close()
     if getattr(args, "series", None):
-        from doctor.training import table
-
-        ok = write_result(args, table(scans))
+        ok = _write_series(args, scans)
     else:
         if args.format == "json":
             report = _with_edits(report, args)
@@ -366,6 +372,24 @@ def _report(args: argparse.Namespace, inputs: list[str]) -> int:
                 ok = True
     code = engine.exit_code(report, args.fail_on)
     return code if ok and all(written) else max(code, USAGE)
+
+
+def _write_series(args: argparse.Namespace, scans: Sequence[Any]) -> bool:
+    """Write the values of the training lines; False (and a line on stderr) if that cannot be."""
+    from doctor import export
+
+    if args.series == "csv":
+        return write_result(args, export.csv_text(scans))
+    try:
+        if args.output:
+            with open(args.output, "wb") as file:
+                export.write_parquet(scans, file)
+        else:
+            export.write_parquet(scans, sys.stdout.buffer)
+    except OSError as error:
+        print(f"doctor: {args.output or 'stdout'}: {error.strerror or error}", file=sys.stderr)
+        return False
+    return True
 
 
 def _write_partial(path: str, kept: Sequence[Any], problems: Sequence[Any]) -> bool:

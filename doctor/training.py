@@ -561,37 +561,3 @@ def _sample(track: Track, column: _Column) -> list[list[Any]]:
         value = column.values[row]
         out.append([int(step), float(f"{value:.6g}") if math.isfinite(value) else None])
     return out
-
-
-# ------------------------------------------------------------------ export
-
-_TABLE = ("step", "epoch", "loss", "lr", "grad_norm", "loss_scale", "overflow", "skipped", "nan_steps", "step_time",
-          "throughput", "data_time")  # fmt: skip
-_HEADS = {"step_time": "step_time_ms", "data_time": "data_time_ms"}
-
-
-def table(scans: Sequence[Scanned]) -> str:
-    """All training lines as CSV, one row each; an empty cell is a value that the line does not give."""
-    import csv
-    import io
-
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["source", "rank", "kind", *(_HEADS.get(name, name) for name in _TABLE), "throughput_unit", "line"])
-    ranks = [source.rank for source in place_sources(scans)]
-    for scan, rank in zip(scans, ranks, strict=True):
-        for track in scan.tracks:
-            columns = [track.columns.get(name) for name in _TABLE]
-            own = track.rank if track.rank is not None else rank
-            unit = track.units.get("throughput", "")
-            for row in range(len(track)):
-                cells = [_cell(values[row]) if values is not None else "" for values in columns]
-                line = track.lines[row] if not track.marks else ""
-                writer.writerow([track.source, "" if own is None else own, track.kind, *cells, unit, line])
-    return out.getvalue()
-
-
-def _cell(value: float) -> str:
-    if value == MISSING:
-        return ""
-    return str(int(value)) if math.isfinite(value) and value.is_integer() and abs(value) < 1e15 else repr(value)

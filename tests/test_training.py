@@ -65,6 +65,32 @@ def test_the_values_can_be_exported(cli, tmp_path):
     assert rows[-1]["loss"] == "nan"
 
 
+def test_parquet_holds_the_same_values_as_csv(cli, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    other = "".join(f"[rank3]: step {n} loss {5 - n * 0.05:.3f} lr 1e-05\n" for n in range(1, 9))
+    write(tmp_path, NAN)
+    write(tmp_path, other, "worker_3.log")
+    out = tmp_path / "out.parquet"
+    assert cli("diagnose", tmp_path / "worker_3.log", tmp_path, "--series", "parquet", "--output", out).code in (0, 1)
+    table = parquet.read_table(out)
+    rows = list(csv.DictReader(io.StringIO(cli("diagnose", tmp_path, "--series", "csv").out)))
+    assert table.column_names == list(rows[0]) and table.num_rows == len(rows) == 39 + 8
+
+    found = [{**row, "rank": "" if row["rank"] is None else row["rank"]} for row in table.to_pylist()]
+    order = sorted(found, key=lambda row: (row["source"], row["line"]))
+    wanted = sorted(rows, key=lambda row: (row["source"], int(row["line"])))
+    for one, two in zip(order, wanted, strict=True):
+        assert (one["source"], str(one["line"]), str(one["rank"])) == (two["source"], two["line"], two["rank"])
+        assert repr(one["loss"]) == repr(float(two["loss"])) and (one["lr"] is None) == (two["lr"] == "")
+        assert one["grad_norm"] is None and two["grad_norm"] == ""
+
+
+def test_parquet_without_its_library_is_said_before_anything_is_read(cli, tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    ran = cli("diagnose", write(tmp_path, NAN), "--series", "parquet", "--lang", "en")
+    assert ran.code == 2 and "mindspore-doctor[parquet]" in ran.err and ran.out == ""
+
+
 @pytest.mark.parametrize(("text", "loaded"), [("no training here\n[ERROR] x\n", False), (NAN, True)])
 def test_numpy_is_loaded_for_series_only(tmp_path, text, loaded):
     code = (

@@ -199,7 +199,7 @@ HIT_ROWS = 3
 
 def _rows(text: str, columns: int, most: int) -> list[str]:
     """A line as at most so many rows, the last one cut off where more follows."""
-    parts = []
+    parts: list[str] = []
     while width(text) > columns and len(parts) < most - 1:
         part = _cut(text, columns)
         blank = part.rfind(" ", columns * 2 // 3)
