@@ -24,6 +24,9 @@ from doctor.scan.stems import LONGEST
 Hit = tuple[int, int]
 """(offset just behind the match, anchor id)"""
 
+_Holder = tuple[int, bytes, int, bool]
+_Holders = tuple[dict[bytes, list[_Holder]], list[_Holder]]
+
 
 class Anchors:
     """Patterns to look for, numbered by anchor id: those of the rules, those of the scanner itself, the prose.
@@ -69,7 +72,7 @@ class Anchors:
         held = {row[2] for n in range(len(stems)) for row in base.stem_holders(n)}
         return [*((*row, n) for n, row in enumerate(self.rows()) if n not in held), *stems]
 
-    def holders(self, aid: int) -> list[tuple[int, bytes, int, bool]]:
+    def holders(self, aid: int) -> list[_Holder]:
         """(bytes up to the stem's end, text, id, whether case does not matter) of the anchors that hold a stem."""
         rows = self._base.stem_holders(aid - self.first_prose)
         return [(before, text.encode("latin-1"), held, fold) for before, text, held, fold in rows]
@@ -122,7 +125,7 @@ class HyperscanEngine:
 
         self.hs: Any = hs
         self.anchors = anchors
-        self._holders: dict[int, list[tuple[int, bytes, int, bool]]] = {}
+        self._holders: dict[int, _Holders] = {}
         self.stemmed = True
         """whether new streams look for stems"""
         self.vain = 0
@@ -167,11 +170,19 @@ class HyperscanEngine:
             pass
         return database
 
-    def holders(self, aid: int) -> list[tuple[int, bytes, int, bool]]:
-        """The anchors that hold a stem, by the id of its pattern."""
+    def holders(self, aid: int) -> _Holders:
+        """The anchors that hold a stem: by the two bytes behind it, and those that end before."""
         found = self._holders.get(aid)
         if found is None:
-            found = self._holders[aid] = self.anchors.holders(aid)
+            by_next: dict[bytes, list[_Holder]] = {}
+            rest = []
+            for holder in self.anchors.holders(aid):
+                after = holder[1][holder[0] :][:2].lower()
+                if len(after) == 2:
+                    by_next.setdefault(after, []).append(holder)
+                else:
+                    rest.append(holder)
+            found = self._holders[aid] = (by_next, rest)
         return found
 
     def stream(self) -> Stream:
@@ -261,7 +272,8 @@ class _HyperscanStream:
                 joined = joined or self._tail + chunk[: 2 * LONGEST]
                 data, at = joined, at + len(self._tail)
             count = len(exact)
-            for before, text, held, fold in holders(aid):
+            by_next, rest = holders(aid)
+            for before, text, held, fold in (*by_next.get(data[at : at + 2].lower(), ()), *rest):
                 start = at - before
                 if start < 0:
                     continue
