@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from doctor import __version__, cache
 
-FORMAT = 23
+FORMAT = 24
 """Raise when the compiled form changes."""
 
 
@@ -160,6 +160,19 @@ class RuleBase:
         return found
 
     @property
+    def stems(self) -> list[str]:
+        """The stems of the anchors as Latin-1 text, see doctor.scan.stems; needed to build an engine."""
+        found: list[str] = self._section("stems")
+        return found
+
+    def stem_holders(self, number: int) -> list[tuple[int, str, int, bool]]:
+        """(bytes up to the stem's end, text as Latin-1, anchor id, whether case does not matter) of the anchors that
+        hold a stem."""
+        spans: list[list[int]] = self._section("stem_spans")
+        found: list[tuple[int, str, int, bool]] = self._piece(spans[number])
+        return found
+
+    @property
     def prose(self) -> list[str]:
         """The expressions that ``prose_targets`` speaks of."""
         found: list[str] = self._section("prose")
@@ -235,13 +248,16 @@ class RuleBase:
         return {name: self.code(name) for name in self.code_spans}
 
 
-def pack(header: dict[str, Any], rows: list[Any], wholes: list[bytes], sections: dict[str, Any]) -> bytes:
+def pack(
+    header: dict[str, Any], rows: list[Any], wholes: list[bytes], sections: dict[str, Any], stems: list[Any]
+) -> bytes:
     """The compiled form that ``RuleBase`` reads. ``rows`` and ``wholes`` (JSON already) are in the order of
-    ``header['ids']``."""
+    ``header['ids']``, ``stems`` (the anchors that hold each) in that of ``sections['stems']``."""
     parts = _Parts()
     header = dict(header)
     header["rows"] = [parts.add(row) for row in rows]
     header["wholes"] = [parts.add(whole) for whole in wholes]
+    sections = sections | {"stem_spans": [parts.add(held) for held in stems]}
     header["sections"] = {name: parts.add(value) for name, value in sections.items()}
     return parts.behind(header)
 
@@ -348,6 +364,7 @@ def _code_stamps() -> list[str]:
         "codes.py",
         "scan/anchors.py",
         "scan/matcher.py",
+        "scan/stems.py",
         "plan/cel.py",
         "plan/schema.py",
         "profile/facts.py",

@@ -893,7 +893,8 @@ def compile_rules(
 ) -> bytes:  # fmt: skip
     """The compiled form of rules that were read and checked."""
     from doctor.rulebase import as_rule, pack
-    from doctor.scan.anchors import CLAUSE_BITS, PROSE, anchor_table
+    from doctor.scan.anchors import CLAUSE_BITS, PROSE, anchor_table, special_rows
+    from doctor.scan.stems import choose
 
     wholes = []
     for path, rule in loaded:
@@ -913,14 +914,17 @@ def compile_rules(
             n for n, a in enumerate(anchors) if any(_takes_info(loaded[t >> CLAUSE_BITS][1]) for t in a.targets)
         ],
     }
+    stems = choose([*((a.pattern, a.kind) for a in anchors if a.kind != PROSE), *special_rows()])
     sections = {
+        "stems": [stem.text.decode("latin-1") for stem in stems],
         "anchors": [[a.pattern.decode("latin-1"), a.kind] for a in anchors if a.kind != PROSE],
         "prose": [a.pattern.decode() for a in anchors if a.kind == PROSE],
         "topics": topics,
         "when": {rule.id: compile_when(rule.match.when) for _, rule in loaded if rule.match.when is not None},
         "profile": {rule.id: compile_when(rule.match.profile) for _, rule in loaded if rule.match.profile is not None},
     }
-    return pack(header, rows, wholes, sections)
+    held = [[[h.before, h.text.decode("latin-1"), h.aid, h.fold] for h in stem.anchors] for stem in stems]
+    return pack(header, rows, wholes, sections, held)
 
 
 def compile_codes(folder: str) -> tuple[bytes, list[Problem]]:

@@ -32,7 +32,7 @@ sys.path.insert(0, {root!r})
 from doctor.rulebase import load
 from doctor.scan.matcher import Anchors, HyperscanEngine
 engine = HyperscanEngine(Anchors(load({folder!r})))
-hs, db = engine._hs, engine._db
+hs, db = engine.hs, engine.whole()
 count = 0
 def on_match(*args):
     pass

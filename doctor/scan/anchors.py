@@ -117,6 +117,11 @@ down"); it is looked for in pastes and small files only, because a hundred such 
 reading a run's logs."""
 
 
+def special_rows() -> list[tuple[bytes, int]]:
+    """(pattern, kind) of the scanner's own anchors, whose ids come behind those of the rules."""
+    return [(s.pattern, REGEX if s.regex else LITERAL) for s in SPECIALS]
+
+
 CLAUSE_BITS = 6
 """A rule and its clause are one number: position << CLAUSE_BITS | clause."""
 

@@ -11,16 +11,21 @@ callback must outlive the stream; ``loadb`` wants a Scratch; every end of a matc
 import _thread
 import os
 import re
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from doctor import cache
 from doctor.rulebase import RuleBase
-from doctor.scan.anchors import FOLDED, KEPT, LITERAL, ODD, REGEX, SPECIALS, STEPS
+from doctor.scan.anchors import FOLDED, KEPT, LITERAL, ODD, REGEX, SPECIALS, STEPS, special_rows
 from doctor.scan.records import decode
+from doctor.scan.stems import LONGEST
 
 Hit = tuple[int, int]
 """(offset just behind the match, anchor id)"""
+
+_Holder = tuple[int, bytes, int, bool]
+_Holders = tuple[dict[bytes, list[_Holder]], list[_Holder]]
 
 
 class Anchors:
@@ -57,8 +62,20 @@ class Anchors:
 
     def rows(self) -> list[tuple[bytes, int]]:
         """(pattern, kind) of every anchor but the prose."""
-        own = [(s.pattern, REGEX if s.regex else LITERAL) for s in SPECIALS]
-        return [*((text.encode("latin-1"), kind) for text, kind in self._base.anchors), *own]
+        return [*((text.encode("latin-1"), kind) for text, kind in self._base.anchors), *special_rows()]
+
+    def stem_rows(self) -> list[tuple[bytes, int, int]]:
+        """(pattern, kind, id) of every stem, and of the anchors that have none; the ids of stems begin at
+        ``first_prose``."""
+        base = self._base
+        stems = [(text.encode("latin-1"), FOLDED, self.first_prose + n) for n, text in enumerate(base.stems)]
+        held = {row[2] for n in range(len(stems)) for row in base.stem_holders(n)}
+        return [*((*row, n) for n, row in enumerate(self.rows()) if n not in held), *stems]
+
+    def holders(self, aid: int) -> list[_Holder]:
+        """(bytes up to the stem's end, text, id, whether case does not matter) of the anchors that hold a stem."""
+        rows = self._base.stem_holders(aid - self.first_prose)
+        return [(before, text.encode("latin-1"), held, fold) for before, text, held, fold in rows]
 
 
 class Stream(Protocol):
@@ -95,89 +112,201 @@ def _expression(pattern: bytes, kind: int) -> bytes:
 
 
 class HyperscanEngine:
-    """The main engine. Raises ImportError where there is no wheel, ValueError if an anchor does not compile."""
+    """The main engine. Raises ImportError where there is no wheel, ValueError if an anchor does not compile.
+
+    It looks for the stems of the anchors (``doctor.scan.stems``), and for the anchors themselves in logs that are so
+    full of stems that comparing costs more than it saves.
+    """
 
     name = "hyperscan"
 
     def __init__(self, anchors: Anchors) -> None:
         import hyperscan as hs
 
-        self._hs: Any = hs
-        library = f"{self._hs.__version__}-{os.uname().machine}"
-        name = f"hs-{anchors.key}-{library}.bin"
-        self._db = None
+        self.hs: Any = hs
+        self.anchors = anchors
+        self._holders: dict[int, _Holders] = {}
+        self.stemmed = True
+        """whether new streams look for stems"""
+        self.vain = 0
+        """stems met that were no anchor"""
+        self.seen = 0
+        """bytes read"""
+        self._whole: Any = None
+        self.database = self._made("hs", anchors.stem_rows)
+
+    def whole(self) -> Any:
+        """The database of the anchors themselves."""
+        if self._whole is None:
+            self._whole = self._made("hswhole", lambda: [(*row, n) for n, row in enumerate(self.anchors.rows())])
+        return self._whole
+
+    def _made(self, kind: str, rows: Callable[[], list[tuple[bytes, int, int]]]) -> Any:
+        """A database of (pattern, kind, id), from the cache if it is there."""
+        hs = self.hs
+        name = f"{kind}-{self.anchors.key}-{hs.__version__}-{os.uname().machine}.bin"
         blob = cache.read(name)
         if blob is not None:
             try:
-                self._db = hs.loadb(blob, hs.HS_MODE_STREAM)
-                self._db.scratch = hs.Scratch(self._db)
-            except Exception:
-                self._db = None
-        if self._db is None:
-            self._db = hs.Database(mode=hs.HS_MODE_STREAM)
-            rows = anchors.rows()
-            try:
-                self._db.compile(
-                    expressions=[_expression(pattern, kind) for pattern, kind in rows],
-                    ids=list(range(len(rows))),
-                    elements=len(rows),
-                    flags=[(0, hs.HS_FLAG_CASELESS, hs.HS_FLAG_MULTILINE)[kind] for _, kind in rows],
-                )
-            except hs.error as error:
-                raise ValueError(f"Hyperscan does not take the rules: {error}") from None
-            try:
-                cache.write(name, hs.dumpb(self._db))
-            except Exception:  # noqa: S110 - without a cache the next start is slower, nothing else
+                database = hs.loadb(blob, hs.HS_MODE_STREAM)
+                database.scratch = hs.Scratch(database)
+                return database
+            except Exception:  # noqa: S110 - a damaged one is built again
                 pass
+        database = hs.Database(mode=hs.HS_MODE_STREAM)
+        wanted = rows()
+        try:
+            database.compile(
+                expressions=[_expression(pattern, kind) for pattern, kind, _ in wanted],
+                ids=[aid for _, _, aid in wanted],
+                elements=len(wanted),
+                flags=[(0, hs.HS_FLAG_CASELESS, hs.HS_FLAG_MULTILINE)[kind] for _, kind, _ in wanted],
+            )
+        except hs.error as error:
+            raise ValueError(f"Hyperscan does not take the rules: {error}") from None
+        try:
+            cache.write(name, hs.dumpb(database))
+        except Exception:  # noqa: S110 - without a cache the next start is slower, nothing else
+            pass
+        return database
 
-        self._loss = anchors.loss
+    def holders(self, aid: int) -> _Holders:
+        """The anchors that hold a stem: by the two bytes behind it, and those that end before."""
+        found = self._holders.get(aid)
+        if found is None:
+            by_next: dict[bytes, list[_Holder]] = {}
+            rest = []
+            for holder in self.anchors.holders(aid):
+                after = holder[1][holder[0] :][:2].lower()
+                if len(after) == 2:
+                    by_next.setdefault(after, []).append(holder)
+                else:
+                    rest.append(holder)
+            found = self._holders[aid] = (by_next, rest)
+        return found
 
     def stream(self) -> Stream:
-        return _HyperscanStream(self._hs, self._db, self._loss)
+        return _HyperscanStream(self)
 
 
 _closing = _thread.allocate_lock()
 
+VAIN = 1 << 16
+"""Stems met in vain before it is asked whether they pay."""
+PAYS = 2048
+"""Bytes of log over which looking for stems saves what a stem met in vain costs, about (measured)."""
+
 
 class _HyperscanStream:
-    def __init__(self, hs: Any, db: Any, loss: int) -> None:
+    def __init__(self, engine: HyperscanEngine) -> None:
+        self._engine = engine
         self._hits: list[Hit] = []
         self.losses: list[int] = []
-        add, add_loss = self._hits.append, self.losses.append
+        self._first_stem = engine.anchors.first_prose  # ids from here on are those of stems
+        self._late: list[Hit] = []  # hits so near the end of the data that an anchor may reach beyond
+        self._tail = b""  # the newest data, as much as an anchor may reach back
+        self._seen = 0
+        self._open(engine.database if engine.stemmed else engine.whole(), 0)
+        self._stemmed = engine.stemmed
+
+    def _open(self, database: Any, base: int) -> None:
+        """Begin to look for the patterns of a database, from an offset in the source on."""
+        add, add_loss, loss = self._hits.append, self.losses.append, self._engine.anchors.loss
 
         def on_match(aid: int, start: int, end: int, flags: int, context: Any) -> None:
             if aid == loss:
-                add_loss(end)
+                add_loss(end + base)
             else:
-                add((end, aid))
+                add((end + base, aid))
 
         # kept as an attribute: the binding does not hold the callback, a collected one is a use after free
         self._on_match: Callable[..., None] = on_match
         # a Scratch of its own: one Scratch in two threads raises ScratchInUseError
-        self._scratch = hs.Scratch(db)
-        self._stream = db.stream(match_event_handler=self._on_match)
+        self._scratch = self._engine.hs.Scratch(database)
+        self._stream = database.stream(match_event_handler=self._on_match)
         self._inner = self._stream.__enter__()
-        self._open = True
+        self._is_open = True
+
+    def _shut(self) -> None:
+        """Closing reports the matches that end with the data (``$``). It uses the database's own Scratch, so one
+        thread at a time; Stream.close() with a Scratch argument crashes in 0.9.1."""
+        self._is_open = False
+        with _closing:
+            self._stream.__exit__(None, None, None)
 
     def scan(self, chunk: bytes) -> list[Hit]:
         self._inner.scan(chunk, scratch=self._scratch)
-        found = self._hits[:]
-        self._hits.clear()
+        self._seen += len(chunk)
+        found: list[Hit] = []
+        if self._hits or self._late:
+            found = self._anchors(chunk, self._seen - LONGEST)
+        self._tail = chunk[-2 * LONGEST :] if len(chunk) >= 2 * LONGEST else (self._tail + chunk)[-2 * LONGEST :]
+        if self._stemmed:
+            engine = self._engine
+            engine.seen += len(chunk)
+            if engine.vain > VAIN and (not engine.stemmed or engine.vain * PAYS > engine.seen):
+                self._change(chunk)
         return found
+
+    def _anchors(self, chunk: bytes, limit: int) -> list[Hit]:
+        """The hits up to an offset, with the anchors that were found in place of their stems. The others wait: all in
+        one order. ``chunk`` is the newest data, ``self._tail`` what was before it."""
+        first, holders = self._first_stem, self._engine.holders
+        found = self._late + self._hits
+        self._hits.clear()
+        base = self._seen - len(chunk)
+        joined = b""
+        exact: list[Hit] = []
+        late: list[Hit] = []
+        vain = 0
+        for hit in found:
+            end, aid = hit
+            if aid < first:
+                exact.append(hit)
+                continue
+            if end > limit:
+                late.append(hit)
+                continue
+            data, at = chunk, end - base
+            if at < LONGEST:
+                joined = joined or self._tail + chunk[: 2 * LONGEST]
+                data, at = joined, at + len(self._tail)
+            count = len(exact)
+            by_next, rest = holders(aid)
+            for before, text, held, fold in (*by_next.get(data[at : at + 2].lower(), ()), *rest):
+                start = at - before
+                if start < 0:
+                    continue
+                if data[start : start + len(text)].lower() == text if fold else data.startswith(text, start):
+                    exact.append((end - before + len(text), held))
+            vain += len(exact) == count
+        self._engine.vain += vain
+        exact.sort()
+        ready = bisect_right(exact, (limit, 1 << 62))
+        self._late = exact[ready:] + late
+        return exact[:ready]
+
+    def _change(self, chunk: bytes) -> None:
+        """Look for the anchors themselves from now on. What lies over the border is met by reading the newest data
+        again."""
+        self._engine.stemmed = self._stemmed = False
+        self._shut()
+        again = chunk if len(chunk) > len(self._tail) else self._tail
+        count = len(self.losses)
+        self._open(self._engine.whole(), self._seen - len(again))
+        self._inner.scan(again, scratch=self._scratch)
+        self._hits.clear()
+        del self.losses[count:]
 
     def drain(self) -> list[Hit]:
-        return []  # what ends in the data is told at once
+        # what ends in the data is told at once, but for anchors that may go on
+        whole = self._seen - len(self._tail) + self._tail.rfind(b"\n") + 1
+        return self._anchors(b"", whole) if self._late and whole > self._late[0][0] - 1 else []
 
     def close(self) -> list[Hit]:
-        if self._open:
-            self._open = False
-            # closing reports the matches that end with the data (``$``). It uses the database's own Scratch, so one
-            # thread at a time; Stream.close() with a Scratch argument crashes in 0.9.1
-            with _closing:
-                self._stream.__exit__(None, None, None)
-        found = self._hits[:]
-        self._hits.clear()
-        return found
+        if self._is_open:
+            self._shut()
+        return self._anchors(b"", self._seen)
 
 
 class _LineChunks:

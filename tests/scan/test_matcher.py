@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from doctor import cache
 from doctor.rulebase import load
+from doctor.scan import matcher as matcher_module
 from doctor.scan.anchors import CLAUSE_BITS
-from doctor.scan.matcher import Anchors, engine_for
+from doctor.scan.matcher import Anchors, HyperscanEngine, engine_for
 from doctor.scan.scanner import Matcher, Scanner, scan_stream, scan_text
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -255,9 +256,64 @@ def test_the_callback_outlives_the_collection_of_garbage(new_matcher):
     del junk
     gc.collect()
     for stream in streams:
-        hits = stream.scan(b"ING..")
+        hits = stream.scan(b"ING..") + stream.close()
         assert [end for end, _ in hits] == [16]
-        stream.close()
+
+
+def hits_of(stream, data, sizes):
+    """(hits, losses) of a stream that is given data in pieces of some sizes, over and over."""
+    found = []
+    at = n = 0
+    while at < len(data):
+        size = sizes[n % len(sizes)]
+        found += stream.scan(data[at : at + size])
+        if n % 7 == 6:
+            found += stream.drain()
+        at, n = at + size, n + 1
+    return found + stream.close(), stream.losses
+
+
+def whole_engine(matcher):
+    """An engine that looks for the anchors themselves."""
+    engine = HyperscanEngine(matcher.anchors)
+    engine.stemmed = False
+    return engine
+
+
+@settings(max_examples=60)
+@given(data=LOG, sizes=st.lists(st.sampled_from([1, 3, 60, 127, 128, 129, 255, 256, 300, 5000]), min_size=1))
+def test_stems_lead_to_the_same_hits_as_the_anchors_themselves(matchers, data, sizes):
+    need("hyperscan")
+    wanted, losses = hits_of(whole_engine(matchers["hyperscan"]).stream(), data, [len(data)])
+    found, found_losses = hits_of(matchers["hyperscan"].engine.stream(), data, sizes)
+    assert found == sorted(wanted)
+    assert found_losses == losses
+
+
+@settings(max_examples=30)
+@given(data=LOG, sizes=st.lists(st.integers(1, 400), min_size=1))
+def test_a_log_full_of_stems_is_read_by_the_anchors_themselves_from_there_on(matchers, data, sizes):
+    need("hyperscan")
+    data = data * 3
+    wanted, losses = hits_of(whole_engine(matchers["hyperscan"]).stream(), data, [len(data)])
+    engine = HyperscanEngine(matchers["hyperscan"].anchors)
+    engine.vain, engine.seen = matcher_module.VAIN + 1, 0
+    found, found_losses = hits_of(engine.stream(), data, sizes)
+    assert not engine.stemmed
+    assert found == sorted(wanted)
+    assert found_losses == losses
+
+
+def test_stems_that_are_met_in_vain_all_the_time_are_given_up(matchers, monkeypatch):
+    need("hyperscan")
+    monkeypatch.setattr(matcher_module, "VAIN", 100)
+    engine = HyperscanEngine(matchers["hyperscan"].anchors)
+    stem = next(s for s in engine.anchors.stem_rows() if s[2] >= engine.anchors.first_prose and s[0].isalpha())[0]
+    quiet, busy = engine.stream(), engine.stream()
+    quiet.scan(b"nothing here\n" * 10_000)
+    assert engine.stemmed
+    busy.scan((b"..." + stem + b"...\n") * 200)
+    assert not engine.stemmed
 
 
 def test_a_stream_that_is_never_closed_does_no_harm(new_matcher):
