@@ -261,6 +261,8 @@ class Judge:
                 sure = fits and row is not None and row["cann"]["confidence"] == "official"
                 return link("recommended", RECOMMENDED) if sure else link("accepted", ACCEPTED)
             return link("outside", WARN if confidence != "unverified" else UNSURE)
+        if row and want and self.table.before(cann):
+            return link("outside", WARN)
         if fits:
             return link("recommended", RECOMMENDED)
         return link("unknown", None)

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from doctor import ranking
@@ -205,7 +205,41 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         sum(_unexplained(base, scan) for scan in scans) + sum(bool(one.suspicious) for one in read.kept),
         run,
     )
-    return report._replace(verdict=verdict_of(report, understood))
+    report = report._replace(verdict=verdict_of(report, understood))
+    if report.verdict == "unknown" or {d.rule for d in report.diagnoses} == {"RUN000"}:
+        report = _of_named(base, report, _certain(read.ordered, facts), understood)
+    return report
+
+
+def _certain(ordered: Sequence[Kept], facts: Mapping[str, tuple[Any, str, int]]) -> dict[str, tuple[Any, str, int]]:
+    """The version facts of which all inputs together name one value only."""
+    doubtful = {key for one in ordered for key in one.several}
+    doubtful |= {key for one in ordered for key, (value, _) in one.facts.items() if value != facts[key][0]}
+    return {key: fact for key, fact in facts.items() if key not in doubtful}
+
+
+def _of_named(
+    base: RuleBase, report: Report, facts: Mapping[str, tuple[Any, str, int]], understood: frozenset[str]
+) -> Report:
+    """Where no rule knows what failed, whether the versions that are named in passing belong together."""
+    if sum(key.startswith("version.") for key in facts) < 2:
+        return report
+    from doctor import pasted
+
+    named = pasted.named(base, facts)
+    told = {d.rule for d in report.diagnoses}
+    new = tuple(
+        d._replace(
+            finding=d.finding + len(report.findings),
+            consequences=tuple(n + len(report.findings) for n in d.consequences),
+        )
+        for d in named.diagnoses
+        if d.rule not in told
+    )
+    if not new:
+        return report
+    report = report._replace(diagnoses=new + report.diagnoses, findings=report.findings + named.findings)
+    return report._replace(verdict=verdict_of(report, understood | named.sources))
 
 
 class _Gathered(NamedTuple):
@@ -421,13 +455,14 @@ def _kept(read: Read) -> Kept:
     elif scan.cancelled:
         state, why = "partial", PROBLEM_TEXT["time"]
     facts: dict[str, tuple[Any, int]] = {}
+    several: set[str] = set()
     if scan.size:
         from doctor.scan.versions import facts as versions
 
-        facts = dict(versions(scan.head))
+        facts = dict(versions(scan.head, several))
     return Kept(
         scan._replace(head=b""), names, read.judged, state, why, read.suspicious, read.pieces, facts, read.tables,
-        tuple(own._replace(head=b"") for own in read.ranks),
+        tuple(own._replace(head=b"") for own in read.ranks), frozenset(several),
     )  # fmt: skip
 
 

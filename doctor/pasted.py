@@ -100,6 +100,28 @@ def judge(base: RuleBase, pieces: Sequence[tuple[str, Piece]], facts: Mapping[st
     return Judged(findings, checkup.diagnose(base, findings), names)
 
 
+def named(base: RuleBase, facts: Mapping[str, tuple[Any, str, int]]) -> Judged:
+    """What fails among versions that some inputs name in passing, each with its place. Nothing is said of what they do
+    not name."""
+    from doctor.probes.pasted_versions import of_facts
+
+    raws = of_facts({key.partition(".")[2]: str(value) for key, (value, _, _) in facts.items()})
+    run = checkup.Checkup(MemoryHost(raws, "paste"), base=base)
+    for _ in run.steps():
+        pass
+    findings = []
+    for finding in run.findings:
+        if finding.verdict is Verdict.FAIL:
+            seen = [
+                Evidence(source, line, f"{key.partition('.')[2]} {value}")
+                for key, (value, source, line) in facts.items()
+                if finding.args.get(key.partition(".")[2]) == str(value)
+            ]
+            findings.append(finding._replace(evidence=tuple(seen)))
+    found = tuple(findings)
+    return Judged(found, checkup.diagnose(base, found), frozenset(e.source for f in found for e in f.evidence))
+
+
 FILES = frozenset(("config", "python"))
 """Kinds that are judged as files, not as answers of a machine."""
 

@@ -404,12 +404,16 @@ def _diagnosis(
     )  # fmt: skip
 
 
-_FIELD = lazy(r"\{([a-z_][a-z0-9_]*)(\??)\}")
+FIELD = lazy(r"\{([a-z_][a-z0-9_]*)(\??)\}")
 
 
 _PIECE = lazy(r"\[\[([^\[\]]{0,400})\]\]")
-_EMPTY = lazy(r" ?[(（\[][ ,，:：=]{0,4}[)）\]]")
-_BLANKS = lazy(r"(?<=\S) {2,}")
+_BRACKET = lazy(r" ?[(（][^()（）]{0,400}[)）]")
+_HOLE = "\0"  # where a value is absent, until what stood around it is mended
+_EMPTY = lazy(r" ?[(（\[][ ,，、;；:：=/\0]{0,12}\0[ ,，、;；:：=/\0]{0,12}[)）\]]")
+_OPENS = lazy(r"([(（] ?)\0[\0 ,，、;；:：=/]{0,12}")
+_CLOSES = lazy(r"[\0 ,，、;；:：=/]{0,12}\0 ?([)）])")
+_APART = lazy(r"(?<=\S) [\0 ]{0,24}\0[\0 ]{0,24}(?=\S)")
 _LOOSE = lazy(r" ([,.;:，。；：])(?=\s|$)")
 
 
@@ -418,36 +422,40 @@ def fill(template: str, args: dict[str, str]) -> str:
 
     >>> fill("rank {rank} of {n?}", {"rank": "3"})
     'rank 3 of '
-    >>> fill("device {device?} ({why?}) failed", {})
-    'device failed'
+    >>> fill("device {device?} ({why?}, {code?}) failed", {"code": "7"})
+    'device (7) failed'
 
-    A piece in double square brackets is left out whole if a value of its own is absent or empty:
+    A bracket with ``{name}`` is left out whole if the value is absent, and so is a piece in double square brackets if a
+    value of its own is absent or empty:
 
-    >>> fill("not OK[[; fault codes: {codes?}]]", {})
-    'not OK'
+    >>> fill("link cut (return {code}, device {device})[[; fault codes: {codes?}]]", {"code": "7"})
+    'link cut'
     """
     if "[[" in template:
-        template = _PIECE.sub(lambda piece: "" if _lacks(piece[1], args) else piece[1], template)
+        template = _PIECE.sub(lambda piece: _HOLE if _lacks(piece[1], args) else piece[1], template)
+    template = _BRACKET.sub(lambda bracket: "" if _lacks(bracket[0], args, needed=True) else bracket[0], template)
 
     def one(found: re.Match[str]) -> str:
         value = args.get(found[1])
-        if value is None:
-            return "" if found[2] else "…"
-        value = " ".join(value.split())
+        if not value:
+            return _HOLE if found[2] or value is not None else "…"
+        value = " ".join(value.replace(_HOLE, " ").split())
         return value if len(value) <= 200 else value[:200] + "…"
 
-    filled = _FIELD.sub(one, template)
-    if "?}" in template:
-        # an absent value leaves no hole: no empty brackets, no double blanks, no blank before a full stop
+    filled = FIELD.sub(one, template)
+    if _HOLE in filled:
+        # an absent value leaves no hole: no empty brackets, no lone comma, no double blank, no blank before a full stop
         filled = _EMPTY.sub("", filled)
-        filled = _BLANKS.sub(" ", filled)
-        filled = _LOOSE.sub(r"\1", filled)
+        filled = _OPENS.sub(r"\1", filled)
+        filled = _CLOSES.sub(r"\1", filled)
+        filled = _APART.sub(" ", filled)
+        filled = _LOOSE.sub(r"\1", filled.replace(_HOLE, ""))
     return filled
 
 
-def _lacks(piece: str, args: dict[str, str]) -> bool:
-    """Whether a value that a piece of a text is about is absent."""
-    return any(not args.get(name) for name, _ in _FIELD.findall(piece))
+def _lacks(piece: str, args: dict[str, str], *, needed: bool = False) -> bool:
+    """Whether a value that a piece of a text is about is absent; ``needed``: one that is not marked as optional."""
+    return any(not args.get(name) for name, mark in FIELD.findall(piece) if not (needed and mark))
 
 
 def plain_choices(choices: Sequence[Any]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from doctor import ranking, ruleschema
 from doctor.model import Finding
 from doctor.plan.schema import Plan
 from doctor.rulebase import Rule, RuleBase, rules_folder
+from doctor.scan.lazy import lazy
 from doctor.scan.scanner import Matcher, Scanned, scan_text
 
 
@@ -120,7 +122,8 @@ def _examples(rule: Rule, whole: dict[str, Any], base: RuleBase, say: Callable[.
                 wrong = [_differences(f.args, example["expect"]) for f in failed]
                 if all(wrong):
                     say(f"hit {number}: {min(wrong, key=len)}")
-                _unfilled(whole, failed[0].args, f"hit {number}", say)
+                for finding in failed:
+                    _unfilled(whole, finding.args, f"hit {number}", say)
             elif kind == "miss" and failed:
                 say(f"miss {number} fails: {failed[0].title.get('en', '')}")
             elif kind == "todo_hit" and failed:
@@ -130,13 +133,31 @@ def _examples(rule: Rule, whole: dict[str, Any], base: RuleBase, say: Callable[.
     return ran
 
 
+_MARKS = lazy(
+    r"…|\{[a-z_][a-z0-9_]*\??\}|[(（\[] ?[,，、;；:：=/]? ?[)）\]]|[(（] ?[,，、;；]|[,，、;；:：=] ?[)）]|=[ ,，;；]"
+    r"|(?<=\S) {2,}|[:：] ?[,，.。;；]|[,，] ?[,，.。;；]| [,;。，；]| \.(?=\s|$)|[:：,，=(（]$"
+)
+
+
+def holes(template: str, args: dict[str, Any]) -> list[str]:
+    """What shows in a text that a value is absent: a field left over, empty brackets, a lone comma, a double blank.
+
+    What the text shows with all values too, such as ``main()``, is its own.
+    """
+    named = {name for name, _ in ranking.FIELD.findall(template)}
+    whole = Counter(_MARKS.findall(ranking.fill(template, dict.fromkeys(named, "x"))))
+    left = Counter(_MARKS.findall(ranking.fill(template, {name: "x" for name in named if args.get(name)})))
+    return sorted((left - whole).elements())
+
+
 def _unfilled(whole: dict[str, Any], args: dict[str, Any], example: str, say: Callable[..., None]) -> None:
-    """Say which texts have a field that no argument fills."""
+    """Say which texts show that a value is absent."""
     for lang in ("zh", "en"):
         for field in ("title", "cause", "next"):
-            text = ranking.fill(whole[field][lang], args)
-            if "…" in text and "…" not in whole[field][lang]:
-                say(f"{example}: {field}.{lang} has a field that no argument fills: {text[:80]!r}")
+            found = holes(whole[field][lang], args)
+            if found:
+                text = ranking.fill(whole[field][lang], args)
+                say(f"{example}: {field}.{lang} shows that a value is absent ({found[0]!r}): {text[:160]!r}")
 
 
 def _differences(args: dict[str, Any], expected: dict[str, str]) -> str:
@@ -189,8 +210,7 @@ def _log_examples(
                 if args is None:
                     say(f"hit {number} does not fire: {example['log'][:100]!r}")
                     continue
-                if rule.kind == "series":
-                    _unfilled(whole, args, f"hit {number}", say)
+                _unfilled(whole, args, f"hit {number}", say)
                 for name, value in example["expect"].items():
                     if args.get(name) != value:
                         say(f"hit {number}: {name} is {args.get(name)!r}, expected {value!r}")

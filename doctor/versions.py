@@ -129,6 +129,11 @@ class Table:
         have = ordered(version)
         return minor(version) if have is not None and have >= AscendVersion("8.2") else ""
 
+    def before(self, version: str | None) -> bool:
+        """Whether a CANN is older than every release of the table: none of its MindSpore goes with it."""
+        have = ordered(version)
+        return have is not None and all(have < AscendVersion(row["release"]) for row in self.cann)
+
     def market(self, internal: str) -> list[str]:
         """The CANN releases behind an internal number such as 7.6 or 7.6.0.1.220."""
         return [r["release"] for r in self.cann if r["internal"] == minor(internal)]

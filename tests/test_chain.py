@@ -57,6 +57,7 @@ def changes_of(changes):
         ("cann-mindspore", {"cann": "8.5.0"}, "layout", chain.ERROR),
         ("cann-mindspore", {"mindspore": "2.7.2"}, "outside", chain.WARN),
         ("cann-mindspore", {"mindspore": "2.4.0", "cann": "8.0.0"}, "outside", chain.UNSURE),
+        ("cann-mindspore", {"mindspore": "2.0.0", "cann": "5.0.4"}, "outside", chain.WARN),
         ("cann-mindspore", {"mindspore": "2.2.14", "cann": "7.0.0"}, "recommended", chain.RECOMMENDED),
         ("cann-mindspore", {"mindspore": "9.9.9"}, "unknown", None),
         ("mindspore-mindformers", {}, "recommended", chain.RECOMMENDED),

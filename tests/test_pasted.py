@@ -100,3 +100,46 @@ def test_full_memory_without_a_process_is_told_once(tmp_path: Path) -> None:
     path.write_text(re.sub(r"\d{4} / 65536", "59356/ 65536", table))
     report = diagnose([str(path)])
     assert [d.rule for d in report.diagnoses] == ["NPU511"] and report.verdict == "warning"
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "lines"),
+    [
+        ("-- MindSpore version : 2.6.0\n-- Python : 3.9\n-- CANN : 8.0.RC2\n", "VER504", [1, 3]),
+        ("mindspore=2.0.0\nAscend-cann-toolkit=5.0.4\nRuntimeError: unheard of\n", "VER504", [1, 2]),
+        ("torch                     2.5.1\ntorch-npu                 2.1.0.post8\n", "VER529", [1, 2]),
+        ("mindspore                 2.6.0\nmindformers               1.2.0\n", "VER526", [1, 2]),
+    ],
+)
+def test_versions_that_do_not_belong_together_are_told_where_no_rule_knows_the_failure(
+    tmp_path: Path, text: str, rule: str, lines: list[int]
+) -> None:
+    path = tmp_path / "facts.txt"
+    path.write_text(text)
+    report = diagnose([str(path)])
+    assert report.verdict in ("error", "warning") and report.diagnoses[0].rule == rule
+    assert [(e.source, e.line) for e in report.diagnoses[0].evidence] == [(str(path), line) for line in lines]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mindspore                 2.3.0\nmindformers               1.2.0\n",  # they do belong together
+        "torch 2.5.1 and torch-npu 2.5.1rc1 work\n",
+        "torch==2.5.1\ntorch-npu==2.1.0.post8\nbefore that:\ntorch==2.1.0\n",  # which of the two is not said
+        "mindspore==2.6.0\nimport error: please install CANN 8.0.RC2 first\n",  # wanted, not there
+    ],
+)
+def test_versions_named_in_passing_are_no_failure_by_themselves(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "facts.txt"
+    path.write_text(text)
+    assert not [d for d in diagnose([str(path)]).diagnoses if d.rule.startswith("VER5")]
+
+
+def test_a_known_failure_is_not_pushed_aside_by_versions(tmp_path: Path) -> None:
+    path = tmp_path / "facts.txt"
+    path.write_text(
+        "mindspore=2.6.0\nAscend-cann-toolkit=8.0.RC2\n"
+        "ImportError: libsndfile.so: cannot open shared object file: No such file or directory\n"
+    )
+    assert [d.rule for d in diagnose([str(path)]).diagnoses] == ["ENV080"]

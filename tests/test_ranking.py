@@ -417,6 +417,10 @@ def test_captures_fill_the_texts(judge, rules, make_rule):
         ("{a}", {"a": "two\n  lines"}, "two lines"),
         ("{a}", {"a": "x" * 500}, "x" * 200 + "…"),
         ("of {a?} ({b?}), done.", {}, "of, done."),
+        ("main() of {a?} ({b?}, {c?}) failed", {"c": "7"}, "main() of (7) failed"),
+        ("cut (code {a}, device {b}): {c?}", {"a": "1", "c": "x"}, "cut: x"),
+        ("with[[ {a?}]][[ {b?}]] .", {"b": "-v /x"}, "with -v /x."),
+        ("({a?}，{b?})", {"a": "", "b": "2"}, "(2)"),
     ],
 )
 def test_filling_a_text_evaluates_nothing(template, args, text):

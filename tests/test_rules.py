@@ -2,6 +2,7 @@
 
 import collections
 import glob
+import itertools
 import os
 import re
 
@@ -30,12 +31,52 @@ def test_the_linter_has_nothing_to_say():
     assert [str(p) for p in problems] == []
 
 
-def test_every_example_does_what_its_rule_says():
+@pytest.fixture(scope="module")
+def examples():
+    """All examples run once: what ``ruletest.run`` answers, and the texts and values of every finding of a hit."""
     pytest.importorskip("hyperscan")
-    ran, failed, problems = ruletest.run(engine="hyperscan")
+    shown = []
+    judged = ruletest._unfilled
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ruletest, "_unfilled", lambda *given: (shown.append(given[:2]), judged(*given)))
+        return ruletest.run(engine="hyperscan"), shown
+
+
+def test_every_example_does_what_its_rule_says(examples):
+    (ran, failed, problems), _ = examples
     assert problems == []
     assert [str(f) for f in failed] == []
     assert ran > 1000
+
+
+def test_no_text_of_an_example_shows_that_a_value_is_absent(examples):
+    _, shown = examples
+    assert len(shown) > 1500
+    wrong = []
+    for whole, args in shown:
+        values = {name: "VALUE" for name, value in args.items() if value}
+        for field, lang in itertools.product(("title", "cause", "next"), LANGUAGES):
+            template = whole[field][lang]
+            text = ranking.fill(template, values)
+            odd = re.findall(r"\{[a-z_]\w*\??\}|\[\[|\]\]|…|\0|\S  +\S|''|\"\"|[(（] ?[)）]", text)
+            odd += re.findall(r"[(（] ?[,，;；]|[,，:：=] ?[)）]|=[,，]|[:：] ?[,，。]", text)
+            wrong += [(whole["id"], field, lang, hole, text) for hole in odd if hole not in template]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("template", "args", "found"),
+    [
+        ("card {device?} ({why?}) of main() failed", {}, []),
+        ("limits ({soft?}, {hard?})", {"hard": "4"}, []),
+        ("link cut (return {code}, device {device})", {"code": "-67"}, []),
+        ("settings (swap={swap?}, numa={numa?})", {"numa": "1"}, ["=,"]),
+        ("after {seconds} s", {}, ["…"]),
+        ("reason: {reason?}. Next.", {}, [":."]),
+    ],
+)
+def test_a_hole_in_a_text_is_found(template, args, found):
+    assert ruletest.holes(template, args) == found
 
 
 def test_every_file_of_a_rule_is_loaded(written):

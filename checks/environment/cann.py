@@ -75,6 +75,8 @@ def absent(cann: Fact, chain: Fact | Unknown) -> Answer:
     npu = _npu(chain)
     if npu is None:
         return unknown("npu_unknown")
+    if npu and not value["env_known"]:
+        return unknown("not_recorded")
     seen = chain.value["seen"].get("chip") if isinstance(chain, Fact) else None
     looked = Evidence("/usr/local/Ascend", 0, "no ascend-toolkit, no cann")
     return fail({}, looked, Evidence(*seen) if seen else None) if npu else not_applicable("no_npu")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+from collections.abc import Mapping
 
 from doctor.hosts.ask_python import WANTED
 from doctor.model import Raw
@@ -24,6 +25,7 @@ _PIN = re.compile(r"([A-Za-z][\w.-]{0,60})==(\d[\w.+!-]{0,40})")
 _REPORTED = re.compile(r"(?m)^\[(?:pip3?|conda)\] {1,4}\w[\w.-]{0,60}(?:==| {1,40})\d[\w.+!-]{0,40}")
 """A line of the environment report that torch, vLLM and others ask for."""
 _PYTHON = re.compile(r"(?m)^(?:Python |python[ ]{2,})(3\.\d{1,2}\.\d{1,2})\b")
+_TOOLKIT = "package_name=Ascend-cann-toolkit"
 _BARE = 8
 """Pins without any command above them that are taken for the output of pip freeze."""
 _KEPT = WANTED | {"mindspore", "mindspore-ascend", "mindspore-gpu", "mindspore-cpu", "mindspore-dev"}
@@ -76,15 +78,33 @@ def from_text(text: str) -> dict[str, str | Raw]:
     return found
 
 
+def of_facts(facts: Mapping[str, str]) -> dict[str, Raw]:
+    """Key → answer, from versions that a text names one by one: ``{"cann": "8.0.RC2", "mindspore": "2.6.0"}``."""
+    found: dict[str, str | Raw] = {}
+    named = {name.replace("_", "-"): version for name, version in facts.items() if name.replace("_", "-") in _KEPT}
+    if named:
+        found["ask python"] = _answer(named, facts.get("python", ""))
+    cann = facts.get("cann", "")
+    if minor(cann):
+        root = _root(cann)
+        found[f"file {root}/aarch64-linux/ascend_toolkit_install.info"] = f"{_TOOLKIT}\nversion={cann}\n"
+        _rooted(found, root)
+    if minor(facts.get("driver", "")):
+        found[f"file {ASCEND}/driver/version.info"] = f"Version={facts['driver']}\n"
+    return {key: answer if isinstance(answer, Raw) else Raw(key, "ok", answer, code=0) for key, answer in found.items()}
+
+
 def _python(text: str) -> Raw | None:
-    kept = {name: {"version": v, "where": ""} for name, v in packages(text).items() if name in _KEPT}
+    kept = {name: v for name, v in packages(text).items() if name in _KEPT}
     version = _PYTHON.search(text)
-    if not kept:
-        return None
+    return _answer(kept, version[1] if version else "") if kept else None
+
+
+def _answer(kept: Mapping[str, str], version: str) -> Raw:
     value: dict[str, object] = {
         "state": "ok",
-        "version": version[1] if version else "",
-        "packages": kept,
+        "version": version,
+        "packages": {name: {"version": v, "where": ""} for name, v in kept.items()},
         "imports": {},
         "again": [],
         "leftovers": [],

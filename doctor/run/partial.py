@@ -52,6 +52,8 @@ class Kept(NamedTuple):
     """what it holds of a profiler's output"""
     ranks: tuple[Scanned, ...] = ()
     """the scans of the ranks of a source that holds several"""
+    several: frozenset[str] = frozenset()
+    """facts of which it names more than one value"""
 
     @property
     def scans(self) -> tuple[Scanned, ...]:

@@ -42,6 +42,7 @@ LOG_KINDS: frozenset[str] = frozenset(KINDS) - {
 }  # fmt: skip
 
 _MAX_LINE = 2048  # characters of one line that are looked at; prefixes and markers stand at its start or its end
+_PYTEST_FRAME = r"[\w./+-]{1,300}\.py:\d{1,7}: in [\w<>.]{1,80}$"
 _MS_FAMILY = frozenset({"ms_log", "scheduler_log", "launcher_log"})
 _TOOLS = ("npu_smi", "hccn_tool")
 # Kinds whose lines come out of one running program: they may be interleaved on one stream.
@@ -326,6 +327,7 @@ def _labeller() -> Callable[[str], str]:
         r"|(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)(?: +\| |: {2,}|:[\w.]+:)"  # loguru, uvicorn, logging.basicConfig
         r"|[<>\w./+-]{1,200}:\d+: \w{0,40}Warning: "
     )
+    pytest_frame = lazy(_PYTEST_FRAME)
     own_framework = lazy(r"mind(?:formers|spore|nlp|yolo|ocr|cv|one|pet|rlhf)\b")
     exception = lazy(
         r"(?:[A-Za-z_]\w*\.){0,8}[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|StopIteration)(?:: |:?$)"
@@ -543,6 +545,8 @@ def _labeller() -> Callable[[str], str]:
             return "table"
         if "Traceback (most recent call last)" in line or (first in "F#TD" and frame.match(line)):
             return "traceback"
+        if ".py:" in line and pytest_frame.match(line):
+            return "traceback"
         if first == "{" and line[-1] == "}":
             said = inner.search(line)
             if said:
@@ -623,7 +627,11 @@ def _labeller() -> Callable[[str], str]:
 def _is_frame(text: str) -> bool:
     """A traceback line under which the program's own source line stands."""
     line = text.lstrip()
-    return line.startswith('File "') or (line.startswith("# ") and " In file " in line)
+    return line.startswith('File "') or (line.startswith("# ") and " In file " in line) or _is_pytest_frame(text)
+
+
+def _is_pytest_frame(text: str) -> bool:
+    return ".py:" in text and re.match(_PYTEST_FRAME, text) is not None
 
 
 def _inside_tracebacks(texts: Sequence[str], labels: list[str]) -> None:

@@ -140,12 +140,13 @@ def _patterns() -> _Patterns:
     )
 
 
-def facts(data: bytes) -> dict[str, tuple[str, int]]:
+def facts(data: bytes, several: set[str] | None = None) -> dict[str, tuple[str, int]]:
     """Version facts in ``data``: key of ``KEYS`` → (value as written, 1-based line). Never raises.
 
     The first mention wins; a later one replaces it only when it says the same more exactly ("2.3" then "2.3.0").
     Requirements ("requires mindspore>=2.3"), install commands and negations are not mentions. Of one line only its
-    first 2 048 characters are read.
+    first 2 048 characters are read. ``several`` gets the keys of which different values are named: of two machines, or
+    of before and after.
     """
     found: dict[str, tuple[str, int]] = {}
     lines, _ = split_lines(data)
@@ -153,6 +154,8 @@ def facts(data: bytes) -> dict[str, tuple[str, int]]:
         known = found.get(key)
         if known is None or _refines(known[0], value):
             found[key] = (value, number)
+        elif several is not None and known[0].lower() != value.lower() and not _refines(value, known[0]):
+            several.add(key)
     return found
 
 
@@ -252,18 +255,27 @@ _PUNCTUATION = str.maketrans(
 )
 
 
+_KEY_VALUE = lazy(r"[A-Za-z_][\w.-]{0,60}=")
+
+
 def _info_file(lines: list[str], at: int, line: str) -> Iterator[tuple[str, str]]:
     """version.info and install.info files say in their neighbouring lines what they are about."""
     hit = re.match(r"(?i)version=(\d[\w.]*)$", line)
     if not hit:
         return
+    first = last = at
+    while first > max(0, at - 8) and _KEY_VALUE.match(lines[first - 1]):
+        first -= 1
+    while last < min(len(lines) - 1, at + 8) and _KEY_VALUE.match(lines[last + 1]):
+        last += 1
+    own = "\n".join(part[:200] for part in lines[first : last + 1]).lower()
     around = "\n".join(part[:200] for part in lines[max(0, at - 3) : at + 4]).lower()
-    if "ascend-cann" in around or "ascend-toolkit" in around:
-        yield "version.cann", hit[1]
-    elif "firmware_version=" in around or "compatible_version_drv" in around:
-        yield "version.firmware", hit[1]
-    elif "ascendhal_version=" in around or "compatible_version_fw" in around:
+    if "ascendhal_version=" in own or "compatible_version_fw" in own:
         yield "version.driver", hit[1]
+    elif "firmware_version=" in own or "compatible_version_drv" in own:
+        yield "version.firmware", hit[1]
+    elif "ascend-cann" in around or "ascend-toolkit" in around:
+        yield "version.cann", hit[1]
 
 
 def _installed(line: str) -> Iterator[tuple[str, str]]:

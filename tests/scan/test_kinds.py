@@ -303,6 +303,20 @@ def test_mixed_pastes(expected: str, text: str) -> None:
     assert kinds(text.replace("\n", "\r\n")) == expected.split()
 
 
+def test_a_report_of_pytest_is_no_source() -> None:
+    text = (
+        "____ ERROR collecting tests/test_basic.py ____\n"
+        "ImportError while importing test module '/app/tests/test_basic.py'.\nTraceback:\n"
+        "/opt/venv/lib/python3.12/importlib/__init__.py:90: in import_module\n"
+        "    return _bootstrap._gcd_import(name[level:], package, level)\n"
+        "tests/test_basic.py:12: in <module>\n    from sklearn.datasets import make_blobs\n"
+        "/opt/venv/lib/python3.12/site-packages/sklearn/__init__.py:97: in <module>\n"
+        "    from .utils._show_versions import show_versions\n"
+        "E   ImportError: libgomp.so.1: cannot allocate memory in static TLS block\n"
+    )
+    assert "python" not in {s.kind for s in segments("<paste>", text.encode(), complete=True)}
+
+
 def test_lines_and_offsets_point_into_the_data() -> None:
     data = f"{VERSIONS}\n\n{TRACEBACK}\n".encode()
     versions, traceback = segments("", data, complete=True)

@@ -129,6 +129,32 @@ def test_first_mention_wins_and_a_more_exact_one_refines() -> None:
     assert facts(b"Ascend910\nChip Name : 910B3\n") == {"device.chip": ("910B3", 2)}
 
 
+@pytest.mark.parametrize(
+    ("text", "several"),
+    [
+        ("torch 2.1.0\nit worked with torch 2.4.0", {"version.torch"}),
+        ("mindspore 2.3\nmindspore 2.3.0\nMindSpore: 2.3", set()),
+        ("torch==2.1.0\ntorch-npu==2.1.0.post8", set()),
+    ],
+)
+def test_what_has_several_values_is_told(text: str, several: set[str]) -> None:
+    found: set[str] = set()
+    facts(text.encode(), found)
+    assert found == several
+
+
+def test_the_version_of_a_driver_file_is_not_that_of_the_file_pasted_below() -> None:
+    text = (
+        "$ cat /usr/local/Ascend/driver/version.info\nVersion=22.0.4\nascendhal_version=6.12.0\n"
+        "$ cat /usr/local/Ascend/ascend-toolkit/latest/aarch64-linux/ascend_toolkit_install.info\n"
+        "package_name=Ascend-cann-toolkit\nversion=8.0.0\n"
+    )
+    assert {k: v for k, v in values(text).items() if k.startswith("version")} == {
+        "version.driver": "22.0.4",
+        "version.cann": "8.0.0",
+    }
+
+
 def test_lines_of_a_paste() -> None:
     text = "host driver: 24.1.rc3\r\ncontainer CANN: 8.0.RC1\r\n\r\n[rank0]: MindSpore version: 2.3.0\r\n"
     assert facts(text.encode("utf-16")) == {
