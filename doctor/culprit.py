@@ -10,7 +10,14 @@ from doctor.run.places import Source, is_plog
 from doctor.scan.lazy import lazy
 from doctor.scan.scanner import Occurrence
 
-GONE = {"silent": "RUN170", "missing": "RUN171", "empty": "RUN172", "killed": "RUN173", "late": "RUN174"}
+GONE = {
+    "silent": "RUN170",
+    "missing": "RUN171",
+    "empty": "RUN172",
+    "killed": "RUN173",
+    "late": "RUN174",
+    "absent": "RUN176",
+}
 """The rules about ranks that stopped without a word."""
 CYCLE = "RUN175"
 KINDS_OF_ENDS = ("own", "weak", "stopped", "wait")
@@ -59,10 +66,13 @@ def examine(
     exits = waits.exits_of(told, rank_of_pid(sources))
     # several nodes have launchers of their own: the first end is that by the common clock
     exits.sort(key=lambda e: run.fixed(e.source, None, e.seen.seconds) or float("inf"))
+    groups = _linked(groups, run, edges)
+    tardy = _tardy(groups, run, edges)
+    edges = edges._replace(edges={rank: peers for rank, peers in edges.edges.items() if rank != tardy})
     late = {
         g.rank: g.moment
         for g in sorted(groups, key=lambda g: -(g.moment or 0.0))
-        if g.kind == "wait" and not g.recovered and g.rank is not None
+        if g.kind == "wait" and not g.recovered and g.rank is not None and g.rank != tardy
     }
     if _went_on(groups, run):
         named, _ = waits.ends_of(edges)
@@ -111,6 +121,76 @@ def _joining(base: RuleBase, groups: Sequence[Group], run: lanes.Run) -> bool:
     """Whether the ranks that waited did so for the cluster to be built, and no rank ever trained."""
     waits_for = {topic_of(base, g.rule) for g in groups if g.kind == "wait" and not g.recovered}
     return waits_for == {"launch.rank_config"} and all(lane.step is None for lane in run.lanes.values())
+
+
+def _linked(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> Sequence[Group]:
+    """What a broken transfer says of the rank that reports it: the failure of its own link, or only that the other end
+    is gone. The end whose transfers to several ranks broke is the faulty one. It is none of the two where the other
+    end says nothing any more, where another cause was there before, and where the others had already given up."""
+    told = [g for g in groups if not g.recovered and g.rank is not None]
+    links = [g for g in told if g.kind == "link"]
+    if not links:
+        return groups
+    spoke = {g.rank for g in told if g.kind in ("own", "weak", "link", "wait")}
+    quiet = {rank for rank, lane in run.lanes.items() if rank not in spoke and lane.state != "ended"}
+    first = min((g.moment for g in told if g.kind == "own" and g.moment is not None), default=float("inf"))
+    waited = _earliest_by_rank(told, "wait")
+    votes, _ = waits.ends_of(edges)
+    dead = sum(n for rank, n in votes.items() if rank in quiet)
+    pointed = dead > 1 and dead * 2 >= sum(votes.values())
+
+    def echo(group: Group) -> bool:
+        partners = edges.broken.get(group.rank if group.rank is not None else -1, ())
+        if partners and all(peer in quiet for peer in partners):
+            return True
+        if (not partners and pointed) or group.moment is None:
+            return not partners and pointed
+        return group.moment > min(first + run.clocks.doubt, _gave_up(run, waited, group.rank))
+
+    rest = {g.rank for g in links if not echo(g)}
+    ends: dict[int, set[int]] = {}
+    for rank in rest:
+        for peer in edges.broken.get(rank if rank is not None else -1, ()):
+            ends.setdefault(peer, set()).add(rank if rank is not None else -1)
+            ends.setdefault(rank if rank is not None else -1, set()).add(peer)
+    order = sorted(ends, key=lambda rank: (-len(ends[rank]), rank))
+    if order and len(ends[order[0]]) > max(1, *(len(ends[rank]) for rank in order[1:2])):
+        rest &= {order[0]}
+    return [
+        g if g.kind != "link" else g._replace(kind="own" if g.rank is None or g.rank in rest else "wait")
+        for g in groups
+    ]
+
+
+TARDY = 30.0
+"""Seconds behind the time-outs of the others in which a rank would have waited with them."""
+
+
+def _tardy(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> int | None:
+    """The rank that most others waited for and that came when they had given up: that it found nobody then, and says
+    so, is no waiting of its own."""
+    waited = _earliest_by_rank(groups, "wait")
+    named = edges.named()
+    for rank, moment in waited.items():
+        others = sum(1 for other in edges.edges if other != rank)
+        if 1 < others <= 2 * named.get(rank, 0) and moment > _gave_up(run, waited, rank) + TARDY:
+            return rank
+    return None
+
+
+def _gave_up(run: lanes.Run, waited: Mapping[int, float], rank: int | None) -> float:
+    """When half of the others had waited in vain, at the latest; by the clock of the rank's own host if some of them
+    are there."""
+    own = run.lanes.get(rank) if rank is not None else None
+    beside = [
+        moment
+        for other, moment in waited.items()
+        if own and own.host and other != rank and other in run.lanes and run.lanes[other].host == own.host
+    ]
+    moments = sorted(moment for other, moment in waited.items() if other != rank)
+    if len(beside) > 1:
+        return sorted(beside)[len(beside) // 2]
+    return moments[len(moments) // 2] + run.clocks.doubt if len(moments) > 1 else float("inf")
 
 
 LINKS = 12
@@ -282,8 +362,8 @@ def _arguments(run: lanes.Run, first: blame.Blame, waited: set[int], votes: Mapp
         args["since"] = clock_text(lane.last + (own.offset if own else 0.0))
     if lane.step is not None:
         args["step"] = str(lane.step)
-    if votes.get(rank):
-        args["count"] = str(votes[rank])
+    if count := sum(votes.get(one, 0) for one in first.ranks):
+        args["count"] = str(count)
     if lane.host:
         args["host"] = lane.host
     if first.exit is not None and first.exit.code is not None:

@@ -45,8 +45,8 @@ class Group(NamedTuple):
     """in a run of many ranks: when it happened on the common clock, from its neighbours if the line has no time"""
     kind: str = ""
     """own (a cause) · maybe (what a run can live with, unless its rank ended there) · weak (a failure of this rank
-    without its cause) · stopped (it was asked to end) · exit (a launcher's word) · wait (it waited for others) · ""
-    (none)"""
+    without its cause) · link (a transfer to another rank broke: this end failed, or the other) · stopped (it was asked
+    to end) · exit (a launcher's word) · wait (it waited for others) · "" (none)"""
 
 
 def place_of(group: Group) -> Place:
@@ -246,6 +246,8 @@ def _kind(base: RuleBase, rule_id: str) -> str:
         return "maybe" if rule.role in ("root", "either") else ""
     if rule_id in STOPPED:
         return "stopped"
+    if rule.role == "either" and rule.topic == "hccl.network":
+        return "link"
     if rule.role == "root" or (rule.role == "either" and not rule.topic.startswith("hccl.timeout.")):
         return "own"
     if rule.role == "pointer" and rule.topic in EXITS:

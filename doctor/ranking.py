@@ -129,14 +129,16 @@ def _order(
     alike = [g for g in cause.groups if g.recovered == cause.lead.recovered]
     first = min(rank_order.get(place_of(g), len(rank_order)) for g in alike)
     either = 5 if cause.role == "either" else 0
+    blamed = _blamed(cause, first_place)
     return (
         cause.lead.recovered,
         _severity_class(cause),
         # what the rank that failed first says of its own failure
-        not _blamed(cause, first_place),
-        # of a whole run that ended, what ended it comes before what it could live with
-        several and survives(cause.topic),
-        CLASS[cause.role],
+        not blamed,
+        # of a whole run that ended, what ended it comes before what it could live with, unless that is what ended it
+        several and survives(cause.topic) and not (blamed and cause.lead.kind == "own"),
+        # of a broken transfer only the other end may be to blame
+        max(CLASS[cause.role], int(cause.lead.kind == "wait")),
         first,
         -(cause.priority - either),
         _moment(cause.lead, timed),

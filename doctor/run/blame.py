@@ -29,8 +29,8 @@ class Trouble(NamedTuple):
 
 
 class Blame(NamedTuple):
-    """``trouble``: what failed first; or ``gone``: silent · missing · empty · killed · late with ``ranks``, the ranks
-    that may be meant; ``sure``: whether the logs name that rank."""
+    """``trouble``: what failed first; or ``gone``: silent · missing · absent (it never joined) · empty · killed · late
+    with ``ranks``, the ranks that may be meant; ``sure``: whether the logs name that rank."""
 
     trouble: Trouble | None = None
     gone: str = ""
@@ -140,11 +140,14 @@ def _gone(
         total = sum(told.values()) if links else total
     if told:
         most = max(told.values())
+        node = _together(run, told, total, quiet) if most * 2 < total and killed is None else ()
+        if node:
+            return Blame(None, "silent", node, True)
         top = [rank for rank, n in told.items() if n == most]
         if most * 2 >= total or len(top) == 1:
             rank = min(top, key=lambda r: _stopped(run, r))
             own = next((e for e in exits if e.rank == rank), None)
-            kind = "killed" if own and own == killed else _kind(run, rank)
+            kind = "killed" if own and own == killed else _kind(run, rank, joining)
             return Blame(None, kind, (rank,), most * 2 >= total, own)
     if killed is not None and killed.rank is not None:
         return Blame(None, "killed", (killed.rank,), True, killed)
@@ -155,19 +158,43 @@ def _gone(
     candidates = sorted(rank for rank in quiet if run.lanes[rank].state != "ended")
     exited = next((e for e in exits if e.rank in candidates), None)
     if exited is not None and exited.rank is not None:
-        return Blame(None, _kind(run, exited.rank), (exited.rank,), False, exited)
+        return Blame(None, _kind(run, exited.rank, joining), (exited.rank,), False, exited)
     # a log without a time-out says more than one that nobody collected; but where no cluster was built a rank that is
     # not there never came, and one that is silent was ended by its launcher before its own time was over
     candidates = [rank for rank in candidates if (run.lanes[rank].state == "missing") is joining] or candidates
     if not candidates or len(candidates) * 2 > len(run.lanes):
         return _behind(run, candidates)
     if len(candidates) == 1:
-        return Blame(None, _kind(run, candidates[0]), (candidates[0],), len(waited) > 2)
-    return _behind(run, candidates) or Blame(None, _kind(run, candidates[0]), tuple(candidates))
+        return Blame(None, _kind(run, candidates[0], joining), (candidates[0],), len(waited) > 2)
+    return _behind(run, candidates) or Blame(None, _kind(run, candidates[0], joining), tuple(candidates))
 
 
-def _kind(run: Run, rank: int) -> str:
+def _together(run: Run, told: Mapping[int, int], total: int, quiet: Collection[int]) -> tuple[int, ...]:
+    """The neighbouring ranks, of one host where hosts are known, that fell silent at one moment and at which most of
+    the waiting ends, none of them more than the others: a node that went away."""
+    first = max(told, key=lambda rank: (told[rank], -rank))
+    lane = run.lanes[first]
+    if lane.state != "silent" or lane.last is None:
+        return ()
+    reach = max(2 * run.pace, run.clocks.doubt, 5.0)
+    gone: list[int] = []
+    for step in (1, -1):
+        rank = first if step == 1 else first - 1
+        while rank in quiet and run.lanes[rank].state == "silent" and run.lanes[rank].host == lane.host:
+            last = run.lanes[rank].last
+            # where the lines of steps have no time, the last line with one says little
+            if last is None or (abs(last - lane.last) > reach and lane.step_at is not None):
+                break
+            gone.append(rank)
+            rank += step
+    votes = sum(told.get(rank, 0) for rank in gone)
+    return tuple(sorted(gone)) if len(gone) > 1 and votes * 2 >= total else ()
+
+
+def _kind(run: Run, rank: int, joining: bool = False) -> str:
     state = run.lanes[rank].state
+    if joining and state == "missing":
+        return "absent"
     return "late" if state in ("running", "ended") else state
 
 

@@ -36,6 +36,13 @@ _ABNORMAL = lazy(
 _OWN = lazy(r"Discoverer:? ?\[([\w.:]{3,60})/(\d{1,4})\]")
 _LINK = lazy(r"\|\s{0,8}([\d.]{7,15})\((\d{1,7})\)\s{0,8}\|\s{0,8}\d+\s{0,8}\|\s{0,8}([\d.]{7,15})\((\d{1,7})\)")
 _ANSWERS = lazy(r"dst[_ ]?ip:? ?\[?((?:\d{1,3}\.){3}\d{1,3})")
+_TRANSFER = lazy(
+    r"localInfo\{server\[([^\]]{1,60})\], ?deviceId\[([^\]]{1,60})\], ?deviceIp\[([^\]]{1,60})\]\}"
+    r", ?remote\w{2,8}\{server\[([^\]]{1,60})\], ?deviceId\[([^\]]{1,60})\], ?deviceIp\[([^\]]{1,60})\]\}"
+    r"|Local information: server ([^\s,]{1,60}), device ID (\d{1,4}), device IP ([\d.]{7,15})\. "
+    r"Peer information: server ([^\s,]{1,60}), device ID (\d{1,4}), device IP ([\d.]{7,15})"
+)
+"""Both ends of a transfer that broke (hicann/hccl heartbeat.cc and EI0013)"""
 _GROUP = lazy(r"\branks\[(\d{1,7})\], ?group\[([^\]]{1,120})\]|\bgroup(?: ?name)?\[?:? ?\[?([\w.-]{1,120})\]?")
 _WORLD_GROUPS = ("hccl_world_group", "nccl_world_group", "mccl_world_group", "world")
 _EXIT = lazy(
@@ -62,6 +69,8 @@ class Waits(NamedTuple):
     blamed: dict[int, int]
     words: dict[int, tuple[Source, Occurrence]]
     """rank → the first line that names it"""
+    broken: dict[int, tuple[int, ...]] = {}
+    """rank → the ranks to which its transfers broke"""
 
     def named(self) -> dict[int, int]:
         """rank → how many ranks say that they waited for it."""
@@ -103,7 +112,7 @@ def waits_of(
     where = dict(where)
     counts: dict[int | None, dict[int, int]] = {}
     words: dict[int, tuple[Source, Occurrence]] = {}
-    links: list[tuple[int | None, tuple[str, int], Source, Occurrence]] = []
+    links: list[tuple[int | None, tuple[tuple[str, int], ...], bool, Source, Occurrence]] = []
     looked: dict[int, int] = {}
     for source, rank, seen in waiting:
         number = looked[source.order] = looked.get(source.order, 0) + 1
@@ -126,12 +135,18 @@ def waits_of(
             where[found[3], -1] = int(found[4])
         for found in _ABNORMAL.finditer(text):
             groups = [g for g in found.groups() if g]
-            links.append((rank, (groups[0], int(groups[1])), source, seen))
+            links.append((rank, ((groups[0], int(groups[1])),), False, source, seen))
         for found in _OWN.finditer(text):
             if rank is not None:
                 where.setdefault((found[1], int(found[2])), rank)
         for found in _ANSWERS.finditer(text):
-            links.append((rank, (found[1], -1), source, seen))
+            links.append((rank, ((found[1], -1),), "cqe" in text, source, seen))
+        for found in _TRANSFER.finditer(text):
+            ends = [g for g in found.groups() if g]
+            if rank is not None:
+                for place in _end(*ends[:3]):
+                    where.setdefault(place, rank)
+            links.append((rank, _end(*ends[3:]), True, source, seen))
         if source.several or rank is None:
             rank = None
             for found in _NODES.finditer(text):
@@ -143,11 +158,14 @@ def waits_of(
         for peer in own:
             mine[peer] = mine.get(peer, 0) + 1
             words.setdefault(peer, (source, seen))
-    for rank, place, source, seen in links:
-        peer_ = where.get(place)
+    broken: dict[int, list[int]] = {}
+    for rank, places, transfer, source, seen in links:
+        peer_ = next((where[place] for place in places if place in where), None)
         if peer_ is None:
-            peer_ = _beside(place, where)
+            peer_ = next((named for place in places if (named := _beside(place, where)) is not None), None)
         if peer_ is not None:
+            if transfer and rank is not None and peer_ != rank and peer_ not in broken.setdefault(rank, []):
+                broken[rank].append(peer_)
             mine = counts.setdefault(rank, {})
             # the heartbeat of HCCL watches all ranks and names the first; a notify names a neighbour
             mine[peer_] = mine.get(peer_, 0) + 3
@@ -158,7 +176,14 @@ def waits_of(
         peers = [p for p in sorted(mine, key=lambda p: (-mine[p], p)) if p != rank and p < limit]
         if rank is not None and peers:
             edges[rank] = tuple(peers)
-    return Waits(edges, {p: n for p, n in counts.get(None, {}).items() if p < limit}, words)
+    blamed = {p: n for p, n in counts.get(None, {}).items() if p < limit}
+    return Waits(edges, blamed, words, {rank: tuple(peers) for rank, peers in broken.items()})
+
+
+def _end(server: str, device: str, address: str) -> tuple[tuple[str, int], ...]:
+    """The names of one end of a transfer: the address of its port, and its card."""
+    card = ((server, int(device)),) if device.isdigit() else ()
+    return ((address, -1), *card)
 
 
 def _beside(place: tuple[str, int], where: Mapping[tuple[str, int], int]) -> int | None:
@@ -222,9 +247,20 @@ def exits_of(seen: Iterable[tuple[Source, Occurrence]], by_pid: Mapping[int, int
 
 def ends_of(waits: Waits, stop: Iterable[int] = ()) -> tuple[dict[int, int], list[tuple[tuple[int, ...], bool]]]:
     """(rank → number of ranks whose waiting ends at it, chains with whether each is a cycle). A chain goes on from a
-    rank to the one it waited for; it ends at a rank of ``stop``, which failed by itself, or one that names nobody."""
-    stops = set(stop)
+    rank to the one it waited for; it ends at a rank of ``stop``, which failed by itself, or one that names nobody.
+    Where it ends nowhere, it ends at the rank that most of the others named, although that one named others as well."""
+    votes, chains = _ends_of(waits, set(stop))
+    if any(cycle for _, cycle in chains):
+        named = waits.named()
+        most = max(named, key=lambda rank: (named[rank], -rank))
+        others = sum(1 for rank in waits.edges if rank != most)
+        second = max((n for rank, n in named.items() if rank != most), default=0)
+        if others > 3 and named[most] * 2 > others and named[most] >= 2 * second and sum(votes.values()) * 2 <= others:
+            return _ends_of(waits, {*stop, most})
+    return votes, chains
 
+
+def _ends_of(waits: Waits, stops: set[int]) -> tuple[dict[int, int], list[tuple[tuple[int, ...], bool]]]:
     def ahead(rank: int) -> int | None:
         if rank in stops or rank not in waits.edges:
             return None

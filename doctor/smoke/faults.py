@@ -47,7 +47,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("short-enc-key", ("CKPT440",),
           {"zh": "15 字节的 enc_key：配置时接受，保存时失败",
            "en": "an enc_key of 15 bytes: accepted by the configuration, fails at the first save"}),
-    Fault("worker-missing", ("RUN103", "RUN171"),
+    Fault("worker-missing", ("RUN103", "RUN176"),
           {"zh": "启动的进程少于 worker_num：集群组不起来", "en": "fewer processes than worker_num: no cluster"},
           {"ranks": 2}),
     Fault("recompilation", ("PERF601",),

@@ -133,4 +133,4 @@ def test_where_no_cluster_was_built_the_rank_that_never_came_is_missed_and_not_t
         (tmp_path / f"worker_{rank}.log").write_text("\n".join([first, *lines]) + "\n")
     (tmp_path / "scheduler.log").write_text(UNBUILT + "\n")
     first = engine.diagnose([str(tmp_path)], engine.Options(jobs=1)).diagnoses[0]
-    assert (first.rule, first.ranks) == ("RUN171", (2,))
+    assert (first.rule, first.ranks) == ("RUN176", (2,))
