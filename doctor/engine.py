@@ -87,6 +87,10 @@ NOT_JUDGED: Text = {
     "zh": "已识别，但这个版本还不判断此类输入",
     "en": "recognised, but this kind of input is not judged yet",
 }
+NO_VALUES: Text = {
+    "zh": "像是训练数据，但没能从中读出任何数值",
+    "en": "looks like values of training, of which none could be read",
+}
 
 
 class Options(NamedTuple):
@@ -450,6 +454,8 @@ def _kept(read: Read) -> Kept:
         state, why = _of_tables(read.tables, scan.problem)
     elif not read.judged or all(k in NOT_JUDGED_KINDS for k in names):
         state, why = "not_judged", NOT_JUDGED
+    elif names == ("training",) and not (scan.tracks or scan.occurrences or scan.steps or read.ranks):
+        state, why = "not_judged", NO_VALUES
     elif scan.problem:
         state, why = "partial", _problem_text(*scan.problem)
     elif scan.cancelled:

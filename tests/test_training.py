@@ -143,3 +143,17 @@ def test_training_lines_that_cannot_be_read_are_counted_in_the_report(tmp_path):
     command = [sys.executable, "-m", "doctor", "diagnose", str(tmp_path / "train.log"), "--lang", "en", "--all"]
     out = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "(8 training lines could not be read)" in out.stdout
+
+
+def test_training_lines_of_which_nothing_can_be_read_are_not_called_healthy(cli, tmp_path):
+    found = report(cli, write(tmp_path, "step,loss,lr\n1,high,low\n2,low,low\n3,none,x\n", "metrics.csv"))
+    assert found["verdict"] == "unknown" and found["inputs"][0]["state"] == "not_judged"
+    assert "none could be read" in found["inputs"][0]["why"]["en"]
+
+
+def test_a_table_of_training_values_is_judged_like_a_log(cli, tmp_path):
+    rows = "".join(f"{n},{'nan' if n > 30 else 5 - n * 0.05}\n" for n in range(1, 40))
+    (series,) = report(cli, write(tmp_path, "step,loss\n" + rows, "metrics.csv"))["series"]
+    assert series["label"] == "nan" and series["events"][0]["line"] == 32
+    (series,) = report(cli, write(tmp_path, "step loss\n" + rows.replace(",", " ")))["series"]
+    assert series["label"] == "nan" and series["events"][0]["step"] == 31

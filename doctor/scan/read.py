@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from doctor.scan import kinds, mixed, records
+from doctor.scan.columns import table_of
 from doctor.scan.lazy import lazy
 from doctor.scan.scanner import Matcher, Scanned, Scanner, explained, plain_chunks, scan_stream
-from doctor.scan.series import inferred
 
 if TYPE_CHECKING:
     from doctor.profile.tables import Table
@@ -143,16 +143,23 @@ def read_source(
         if sum(map(len, plain)) >= sum(map(len, scan.tracks)):
             # lines of equal width look like those of a terminal that wrapped
             scan = scan._replace(tracks=plain)
-    if complete and judged and not scan.tracks and not scan.occurrences:
-        scan = scan._replace(tracks=inferred(source.name, data, matcher.rows))
     if not judged and explained(matcher, scan):
         judged, names = True, tuple(dict.fromkeys((*names, "text")))
+    judged, names = _told_by_values(judged, names, scan)
     if not judged and data:
         scan = scan._replace(size=max(scan.size, len(data)), head=data[:HEAD], lines=data.count(b"\n"))
     suspicious = _suspicious(data, scan) if complete and wanted and not scan.occurrences else 0
     if not complete:
         return Read(scan, names, judged or not data, suspicious)
     return Read(scan, names, judged or not data, suspicious, _pieces(data, parts), _tables(source.name, data, parts))
+
+
+def _told_by_values(judged: bool, names: tuple[str, ...], scan: Scanned) -> tuple[bool, tuple[str, ...]]:
+    """Whether a text is judged, and its kinds, when most of its lines proved to be values of training: a table, or a
+    progress bar that is one line."""
+    if names == ("text",) and scan.tracks and sum(track.number for track in scan.tracks) >= scan.lines // 2:
+        return True, ("training",)
+    return judged, names
 
 
 def _several(
@@ -279,6 +286,8 @@ def read_path(
                 file.seek(0)
                 scan, ranks = mixed.scan_chunks(matcher, name, way, plain_chunks(file), stop, progress)
                 return Read(scan, _kinds_of(name, way, head), True, ranks=ranks)
+            if not any(k in kinds.LOG_KINDS for k in names) and table_of(head) is not None:
+                names = ("training",)
             if not any(k in kinds.LOG_KINDS for k in names):
                 size = os.fstat(file.fileno()).st_size
                 whole: tuple[Piece, ...] = ()
@@ -287,7 +296,7 @@ def read_path(
                 return Read(Scanner(matcher, name).finish()._replace(size=size, head=head), names, False, 0, whole)
             file.seek(0)
             scan = scan_stream(matcher, name, file, cancelled=stop, progress=progress, exact=matcher.numbered)
-            return Read(scan, names, True)
+            return Read(scan, _told_by_values(True, names, scan)[1], True)
     except OSError as error:
         return Read(Scanner(matcher, name).finish(_problem(error)), ("text",), True)
 

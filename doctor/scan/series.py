@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from operator import sub
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from doctor.scan.columns import table_of
 from doctor.scan.lazy import lazy_bytes, load_numpy
 
 if TYPE_CHECKING:
@@ -169,6 +170,8 @@ class _Layout(NamedTuple):
     inferred: bool
     local: bool = False
     """whether some value is written with a comma in it"""
+    table: bool = False
+    """whether it is the row of a table, in which a cell may be empty"""
 
 
 def values_of(line: bytes) -> tuple[list[_Value], str, int, bool]:
@@ -467,6 +470,12 @@ class _Rows:
         if not raw or layout is None:
             return
         self.raw, self.where = [], []
+        if layout.table:
+            loss = layout.columns.index("loss")
+            full = [n for n, row in enumerate(raw) if row[loss]]
+            raw, where = [tuple(cell or _EMPTY for cell in raw[n]) for n in full], [where[n] for n in full]
+            if not raw:
+                return
         if layout.local:
             commas = [_delocalised(c, t) for c, t in zip(layout.columns, zip(*raw, strict=True), strict=True)]
             raw = list(zip(*commas, strict=True))
@@ -568,6 +577,8 @@ def _loud(values: Any, most: int) -> Any:
     return wide
 
 
+_EMPTY = b"-1e308"
+"""What an empty cell is read as: ``MISSING``."""
 _STEADY = frozenset(("epoch", "loss_scale", "overflow", "skipped", "nan_steps"))
 
 
@@ -579,7 +590,7 @@ def _numbers(column: str, texts: Sequence[bytes], factor: float) -> Floats:
             return array("d", (next(iter(known.values())),)) * len(texts)
         return array("d", [known[t] for t in texts])
     if factor != 1.0:
-        return array("d", [float(t) * factor for t in texts])
+        return array("d", [float(t) * factor if t != _EMPTY else MISSING for t in texts])
     return array("d", map(float, texts))
 
 
@@ -632,6 +643,7 @@ class Collector:
         self._room = min(TEXTS, 64 * limit)
         self._rows_now: _Rows | None = None  # the track and layout of the line before
         self._long: _Rows | None = None  # the newest track of which not every line is read
+        self._all = False  # whether every line is looked at: no word says where the values stand
 
     def take(
         self, chunk: bytes, base: int, hits: Sequence[int], before: int, others: Sequence[int] = (),
@@ -639,6 +651,14 @@ class Collector:
     ) -> None:  # fmt: skip
         """The next chunk: its offset, the offsets just behind its hits of losses, the newlines before it, the offsets
         of hits of other values of a training line, and of values that are odd (nan, inf, True) on whatever line."""
+        if base == 0:
+            self._all = self._unnamed(chunk, hits)
+        if self._all:
+            hits, others = self._starts(chunk, base), ()
+        whole = chunk
+        if b"\r" in chunk:
+            # a progress bar that wrote over itself: each of its states is a line
+            chunk = chunk.replace(b"\r", b"\n")
         done = 0  # offset in the chunk behind the last line looked at
         if self._wanted:
             stop = chunk.find(b"\n")
@@ -648,13 +668,12 @@ class Collector:
             done = stop = stop if stop >= 0 else len(chunk)
             self._line(self._carry + chunk[: min(stop, LINE)], self._carried_at)
             self._wanted = False
-        returns = bool(hits or others) and b"\r" in chunk
-        if self._long is not None and hits and not self._ranked and not returns:
+        if self._long is not None and hits and not self._ranked and not self._all:
             hits = self._sifted(self._long, chunk, base, hits, others, odd)
         elif others:
             hits = sorted([*hits, *others])
         if hits:
-            self._hits(chunk, base, hits, before, done, returns=returns)
+            self._hits(chunk, whole, base, hits, before, done)
             if self._wanted:
                 return
         last = chunk.rfind(b"\n")
@@ -665,6 +684,27 @@ class Collector:
             if not self._carry:
                 self._carried = base
             self._carry += chunk[:LINE]
+
+    def _unnamed(self, head: bytes, hits: Sequence[int]) -> bool:
+        """Whether a source is a table, or its lines are values behind names among which none says ``loss``."""
+        table = table_of(head)
+        if table is not None:
+            layout = _Layout(table.pattern.fullmatch, table.columns, table.factors, table.kind, "", {}, 0,
+                             table.inferred, table.local, table=True)  # fmt: skip
+            if "step_time" in table.columns:
+                layout.units["step_time"] = "ms"
+            self._layouts.append(layout)
+            return True
+        return not hits and _abbreviated(head)
+
+    def _starts(self, chunk: bytes, base: int) -> list[int]:
+        """The offsets behind the first byte of each line that begins in a chunk."""
+        found = [] if self._carry or self._wanted else [base + 1]
+        at = chunk.find(b"\n")
+        while at >= 0:
+            found.append(base + at + 2)
+            at = chunk.find(b"\n", at + 1)
+        return found[:-1] if chunk.endswith(b"\n") else found
 
     def _sifted(
         self, rows: _Rows, chunk: bytes, base: int, losses: Sequence[int], others: Sequence[int], odd: Sequence[int]
@@ -698,11 +738,12 @@ class Collector:
         return kept
 
     def _hits(
-        self, chunk: bytes, base: int, hits: Sequence[int], before: int, done: int, *, returns: bool
+        self, chunk: bytes, whole: bytes, base: int, hits: Sequence[int], before: int, done: int
     ) -> None:  # fmt: skip
-        """The training lines of a chunk. The loop runs once a line of the log, so what is rare is done elsewhere."""
-        find, rfind, count = chunk.find, chunk.rfind, chunk.count
-        plain = not returns and not self._ranked
+        """The training lines of a chunk; ``whole`` is the chunk before its returns were taken for ends of lines. The
+        loop runs once a line of the log, so what is rare is done elsewhere."""
+        find, rfind, count = chunk.find, chunk.rfind, whole.count
+        plain = not self._ranked
         exact = self.exact
         counted, lines = 0, before
         if not exact and (not self._marks or base - self._marks[-2] >= MARK):
@@ -741,15 +782,6 @@ class Collector:
                     places.append(where)
                     done = stop
                     continue
-            if not plain:
-                cr = rfind(b"\r", start, at) + 1
-                right = find(b"\r", at, stop)
-                if cr or right >= 0:
-                    # a progress bar that wrote over itself: the stretch between two returns, the next hit may be behind
-                    left, right = max(start, cr), right if right >= 0 else stop
-                    self._match(chunk[left:right], 0, right - left, where)
-                    rows, layout, done = self._rows_now, None, right
-                    continue
             self._match(chunk, start, stop, where)
             rows, layout, done = self._rows_now, None, stop
             plain = plain and not self._ranked
@@ -774,16 +806,11 @@ class Collector:
         if start == 0 and self._carry and stop <= LINE:
             self._line(self._carry + chunk[:stop], before + 1 if self.exact else self._carried)
             return True
-        left = max(start, at - LINE // 2, chunk.rfind(b"\r", start, at) + 1)
-        right = chunk.find(b"\r", at, stop)
-        right = min(right if right >= 0 else stop, at + LINE // 2)
+        left, right = max(start, at - LINE // 2), min(stop, at + LINE // 2)
         self._match(chunk[left:right], 0, right - left, where)
         return True
 
     def _line(self, line: bytes, where: int) -> None:
-        line = line.rstrip(b"\r")
-        if b"\r" in line:
-            line = line[line.rfind(b"\r") + 1 :]
         self._match(line, 0, len(line), where)
 
     def _match(self, data: bytes, start: int, stop: int, where: int) -> None:
@@ -865,21 +892,19 @@ class Collector:
 
 SAMPLED = 40
 """Lines of a text without the usual words that are tried."""
+ABBREVIATED = 1 << 16
+"""… of its first bytes."""
 
 
-def inferred(name: str, data: bytes, limit: int) -> tuple[Track, ...]:
-    """The tracks of a small text in which nothing says ``loss``, if its lines are values behind names all the same."""
+def _abbreviated(head: bytes) -> bool:
+    """Whether the lines of a text in which nothing says ``loss`` are values behind names all the same."""
     starts = [0]
-    at = data.find(b"\n")
+    at = head.find(b"\n", 0, ABBREVIATED)
     while at >= 0:
         starts.append(at + 1)
-        at = data.find(b"\n", at + 1)
+        at = head.find(b"\n", at + 1, ABBREVIATED)
     tried = starts[:: max(1, len(starts) // SAMPLED)]
-    if sum(_numeric(data, start) for start in tried) < max(3, len(tried) // 2):
-        return ()
-    collector = Collector(name, exact=True, limit=limit)
-    collector.take(data, 0, [start + 1 for start in starts if data[start : start + 1].strip()], 0)
-    return collector.finish(name)
+    return sum(_numeric(head, start) for start in tried) >= max(3, len(tried) // 2)
 
 
 def _numeric(data: bytes, start: int) -> bool:

@@ -262,11 +262,84 @@ def test_values_that_are_no_numbers_cost_their_line_only(matcher):
     assert list(track.columns["step"]) == [1, 3] and track.unread == 1
 
 
-def test_a_text_without_the_word_loss_is_inferred():
-    data = "".join(f"s:{n} trl:{10.9 - n * 0.01:.4f} lr:0.001\n" for n in range(50)).encode()
-    (track,) = series.inferred("x", data, 1000)
-    assert track.made == "inferred" and len(track) == 50
-    assert series.inferred("x", b"hello world\n" * 50, 1000) == ()
+def test_a_text_without_the_word_loss_is_inferred(matcher):
+    text = "".join(f"s:{n} trl:{10.9 - n * 0.0001:.4f} lr:0.001\n" for n in range(20_000))
+    (track,) = scan_text(matcher, text).tracks
+    assert track.made == "inferred" and len(track) == 20_000 and track.lines[-1] == 20_000
+    assert scan_text(matcher, "hello world\n" * 50).tracks == ()
+
+
+# ------------------------------------------------------------------ tables
+
+
+def _rows(head, form, count=60, end="\n"):
+    return head + end + "".join(form.format(n=n, loss=9 - n / 10, lr=1e-4) + end for n in range(count))
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        (_rows("step,loss,lr,grad_norm", "{n},{loss:.4f},{lr:g},1.5"), {"step", "loss", "lr", "grad_norm"}),
+        (_rows("step loss lr", "{n} {loss:.4f} {lr:g}"), {"step", "loss", "lr"}),
+        (_rows("# step\tloss\tlr", "{n}\t{loss:.4f}\t{lr:g}", end="\r\n"), {"step", "loss", "lr"}),
+        (_rows("epoch  |x", "y", 5) + _rows("epoch   train_loss  time", "{n}   {loss:.4f}  01:02"), {"epoch", "loss"}),
+        (_rows('"Step","run 7 - train/loss","run 7 - train/loss__MIN"', '"{n}","{loss:.4f}","1.0"'), {"step", "loss"}),
+        (_rows("Step;Loss", "{n};8,25"), {"step", "loss"}),
+        (_rows("note,step,step_time,loss", "as said,{n},1.25,{loss:.4f}"), {"step", "step_time", "loss"}),
+    ],
+)
+def test_the_first_line_of_a_table_names_its_columns(matcher, text, columns):
+    (track,) = scan_text(matcher, text).tracks
+    assert set(track.columns) == columns and len(track) == 60 and track.made == "named"
+    assert track.columns["loss"][0] == (8.25 if ";" in text else 9.0)
+    if "step_time" in columns:
+        assert track.columns["step_time"][0] == 1250
+
+
+def test_an_empty_cell_of_a_table_is_no_value_and_a_row_without_a_loss_no_row(matcher):
+    text = "epoch,step,val_loss,train_loss\n" + "".join(
+        f"{n // 9},{n},,{5 - n / 50}\n{n // 9},{n},4.5,\n" for n in range(40)
+    )
+    (track,) = scan_text(matcher, text).tracks
+    assert len(track) == 40 and track.kind == "train" and track.columns["loss"][1] == 4.98
+    text = "step,lr,loss,step_time\n" + "".join(f"{n},,{5 - n / 50},\n" for n in range(40))
+    (track,) = scan_text(matcher, text).tracks
+    assert set(track.columns["lr"]) == set(track.columns["step_time"]) == {series.MISSING}
+
+
+def test_a_table_with_evaluations_only_is_one_of_evaluations(matcher):
+    (track,) = scan_text(matcher, _rows("step,val/loss", "{n},{loss:.4f}")).tracks
+    assert track.kind == "eval"
+
+
+def test_a_table_of_numbers_alone_is_inferred(matcher):
+    text = _rows("0 9.1 1e-4", "{n} {loss:.4f} 1e-4").split("\n", 1)[1]
+    (track,) = scan_text(matcher, text).tracks
+    assert track.made == "inferred" and set(track.columns) == {"step", "loss"} and len(track) == 60
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _rows("step loss", "no number {n}"),
+        _rows("", "{n} {n}.5 7"),
+        _rows("", "{n} {n} 7"),
+        _rows("", "7 {loss} 7"),
+        "the loss is high\n" * 50,
+        "loss,of,packets\n" + "a,b,c\n" * 50,
+    ],
+)
+def test_what_is_no_table_of_losses_is_not_read_as_one(matcher, text):
+    assert scan_text(matcher, text).tracks == ()
+
+
+def test_a_progress_bar_that_wrote_over_itself_is_read_state_by_state(matcher):
+    text = "".join(
+        f"\rTraining: {n}%|##   | {n}/3000 [00:01<00:09, 9.9it/s, loss={9 - n / 1000:.3f}]" for n in range(3000)
+    )
+    for data in (text, text + "\n"):
+        (track,) = scan_text(matcher, data).tracks
+        assert len(track) == 3000 and set(track.lines) == {1}
 
 
 # ------------------------------------------------------------------ odd numbers
