@@ -5,6 +5,7 @@ root of a communicator lists who never came; the scheduler names nodes whose hea
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from doctor.run.places import Source
@@ -69,7 +70,7 @@ class Waits(NamedTuple):
     blamed: dict[int, int]
     words: dict[int, tuple[Source, Occurrence]]
     """rank → the first line that names it"""
-    broken: dict[int, tuple[int, ...]] = {}
+    broken: Mapping[int, tuple[int, ...]] = MappingProxyType({})
     """rank → the ranks to which its transfers broke"""
 
     def named(self) -> dict[int, int]:
@@ -162,7 +163,7 @@ def waits_of(
     for rank, places, transfer, source, seen in links:
         peer_ = next((where[place] for place in places if place in where), None)
         if peer_ is None:
-            peer_ = next((named for place in places if (named := _beside(place, where)) is not None), None)
+            peer_ = next((near for place in places if (near := _beside(place, where)) is not None), None)
         if peer_ is not None:
             if transfer and rank is not None and peer_ != rank and peer_ not in broken.setdefault(rank, []):
                 broken[rank].append(peer_)
