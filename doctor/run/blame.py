@@ -146,6 +146,9 @@ def _gone(
         top = [rank for rank, n in told.items() if n == most]
         if most * 2 >= total or len(top) == 1:
             rank = min(top, key=lambda r: _stopped(run, r))
+            if killed is not None and killed.rank is not None and (killed.rank in top or not waits.edges):
+                # the scheduler names several, also those that their launcher ended afterwards
+                rank = killed.rank
             own = next((e for e in exits if e.rank == rank), None)
             kind = "killed" if own and own == killed else _kind(run, rank, joining)
             return Blame(None, kind, (rank,), most * 2 >= total, own)
