@@ -184,6 +184,11 @@ def groups_of(
             continue
         every = seen
         alive = [(s, o) for s, o in seen if not _recovered(topic, s, o, last_step, run, struck)]
+        if rank is not None and len(alive) < len(seen):
+            # a log of errors alone repeats what the log with the steps shows to be over
+            living = {id(o) for _, o in alive}
+            over = {o.text for _, o in seen if id(o) not in living}
+            alive = [(s, o) for s, o in alive if s.scan.steps or o.text not in over]
         moment: float | None = None
         if run is not None:
             seen = sorted(alive or seen, key=partial(_place_in_time, run, rank))

@@ -144,7 +144,8 @@ def _gone(
         if node:
             return Blame(None, "silent", node, True)
         top = [rank for rank, n in told.items() if n == most]
-        if most * 2 >= total or len(top) == 1:
+        loud = max((n for rank, n in votes.items() if rank not in quiet), default=0)
+        if most * 2 >= total or (len(top) == 1 and most * 2 > loud):
             rank = min(top, key=lambda r: _stopped(run, r))
             if killed is not None and killed.rank is not None and (killed.rank in top or not waits.edges):
                 # the scheduler names several, also those that their launcher ended afterwards
