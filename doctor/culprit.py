@@ -64,8 +64,9 @@ def examine(
         if o.rule in base and topic_of(base, o.rule) in EXITS
     ]
     exits = waits.exits_of(told, rank_of_pid(sources))
-    # several nodes have launchers of their own: the first end is that by the common clock
-    exits.sort(key=lambda e: run.fixed(e.source, None, e.seen.seconds) or float("inf"))
+    # several nodes have launchers of their own: the first end is that by the common clock, and a launcher has the
+    # clock of the processes that it started
+    exits.sort(key=lambda e: run.fixed(e.source, e.rank, e.seen.seconds) or float("inf"))
     groups = _odd_one(base, _linked(groups, run, edges))
     tardy = _tardy(groups, run, edges)
     edges = edges._replace(edges={rank: peers for rank, peers in edges.edges.items() if rank != tardy})
@@ -191,10 +192,11 @@ def _tardy(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> int |
     """The rank that most others waited for and that came when they had given up: that it found nobody then, and says
     so, is no waiting of its own."""
     waited = _earliest_by_rank(groups, "wait")
-    named = edges.named()
+    named, (votes, _) = edges.named(), waits.ends_of(edges)
     for rank, moment in waited.items():
         others = sum(1 for other in edges.edges if other != rank)
-        if 1 < others <= 2 * named.get(rank, 0) and moment > _gave_up(run, waited, rank) + TARDY:
+        count = max(named.get(rank, 0), votes.get(rank, 0))
+        if 1 < others <= 2 * count and moment > _gave_up(run, waited, rank) + TARDY:
             return rank
     return None
 

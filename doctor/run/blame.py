@@ -165,7 +165,8 @@ def _gone(
         return Blame(None, _kind(run, exited.rank, joining), (exited.rank,), False, exited)
     # a log without a time-out says more than one that nobody collected; but where no cluster was built a rank that is
     # not there never came, and one that is silent was ended by its launcher before its own time was over
-    candidates = [rank for rank in candidates if (run.lanes[rank].state == "missing") is joining] or candidates
+    absent = [rank for rank in candidates if run.lanes[rank].state == "missing"]
+    candidates = absent if joining else [rank for rank in candidates if rank not in absent] or candidates
     if not candidates or len(candidates) * 2 > len(run.lanes):
         return _behind(run, candidates)
     if len(candidates) == 1:

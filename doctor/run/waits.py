@@ -264,8 +264,9 @@ def _hub(waits: Waits, votes: Mapping[int, int]) -> int | None:
     second = max((n for rank, n in named.items() if rank != most), default=0)
     if most not in waits.edges or others < 4 or named[most] * 2 <= others or named[most] < 2 * second:
         return None
-    mutual = sum(1 for peer in waits.edges[most] if most in waits.edges.get(peer, ()))
-    return most if mutual > 1 or sum(votes.values()) * 2 <= others else None
+    peers = waits.edges[most]
+    mutual = sum(1 for peer in peers if most in waits.edges.get(peer, ()))
+    return most if mutual > 1 or (mutual and len(peers) > 2) or sum(votes.values()) * 2 <= others else None
 
 
 def _ends_of(waits: Waits, stops: set[int]) -> tuple[dict[int, int], list[tuple[tuple[int, ...], bool]]]:
