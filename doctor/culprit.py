@@ -64,9 +64,10 @@ def examine(
         if o.rule in base and topic_of(base, o.rule) in EXITS
     ]
     exits = waits.exits_of(told, rank_of_pid(sources))
-    # several nodes have launchers of their own: the first end is that by the common clock
-    exits.sort(key=lambda e: run.fixed(e.source, None, e.seen.seconds) or float("inf"))
-    groups = _linked(groups, run, edges)
+    # several nodes have launchers of their own: the first end is that by the common clock, and a launcher has the
+    # clock of the processes that it started
+    exits.sort(key=lambda e: run.fixed(e.source, e.rank, e.seen.seconds) or float("inf"))
+    groups = _odd_one(base, _linked(groups, run, edges))
     tardy = _tardy(groups, run, edges)
     edges = edges._replace(edges={rank: peers for rank, peers in edges.edges.items() if rank != tardy})
     late = {
@@ -82,7 +83,7 @@ def examine(
         ]
     groups = _placed(_ended(groups, run), run, edges)
     common = _common(groups, run)
-    waits_from = _earliest_by_rank(groups, "wait")
+    waits_from = _first_waits(groups)
     troubles = [
         _trouble(base, g, late)
         for g in groups
@@ -111,7 +112,7 @@ def examine(
         place = (most, -1) if most in late else None
     if gone and first.ranks:
         args = _arguments(run, first, set(late), votes)
-    elif not gone and first.trouble is None and any(cycle for _, cycle in chains):
+    elif not gone and first.trouble is None and place is None and any(cycle for _, cycle in chains):
         ring = [str(rank) for rank in next(path for path, cycle in chains if cycle)]
         gone, args = CYCLE, {"ranks": " → ".join(ring if len(ring) <= LINKS else [*ring[: LINKS // 2], "…", ring[-1]])}
     return Case(run, first, place, seen, gone, args, edges, chains, list(groups))
@@ -162,6 +163,27 @@ def _linked(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> Sequ
     ]
 
 
+def _odd_one(base: RuleBase, groups: Sequence[Group]) -> Sequence[Group]:
+    """Where ranks compare notes and one says another thing than all others, it is the one that differs."""
+    said: dict[int, str] = {}
+    for group in groups:
+        value = group.first.args.get("got", "")
+        differs = group.kind == "own" and topic_of(base, group.rule) == "hccl.config_mismatch"
+        if differs and value and group.rank is not None and not group.recovered:
+            # a tag begins with its collective, and goes on with addresses
+            said.setdefault(group.rank, value.partition("_")[0])
+    values = sorted(said.values())
+    odd = [rank for rank, value in said.items() if values.count(value) == 1]
+    if len(odd) != 1 or len(said) < 3 or len(set(values)) != 2:
+        return groups
+    return [
+        g._replace(kind="wait")
+        if g.rank in said and g.rank not in odd and topic_of(base, g.rule) == "hccl.config_mismatch"
+        else g
+        for g in groups
+    ]
+
+
 TARDY = 30.0
 """Seconds behind the time-outs of the others in which a rank would have waited with them."""
 
@@ -170,10 +192,11 @@ def _tardy(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> int |
     """The rank that most others waited for and that came when they had given up: that it found nobody then, and says
     so, is no waiting of its own."""
     waited = _earliest_by_rank(groups, "wait")
-    named = edges.named()
+    named, (votes, _) = edges.named(), waits.ends_of(edges)
     for rank, moment in waited.items():
         others = sum(1 for other in edges.edges if other != rank)
-        if 1 < others <= 2 * named.get(rank, 0) and moment > _gave_up(run, waited, rank) + TARDY:
+        count = max(named.get(rank, 0), votes.get(rank, 0))
+        if 1 < others <= 2 * count and moment > _gave_up(run, waited, rank) + TARDY:
             return rank
     return None
 
@@ -259,12 +282,24 @@ def _earliest_by_rank(groups: Sequence[Group], kind: str) -> dict[int, float]:
     return out
 
 
-def _after_waiting(group: Group, waits_from: Mapping[int, float]) -> bool:
+def _first_waits(groups: Sequence[Group]) -> dict[int, tuple[float, tuple[int, int]]]:
+    """rank → the moment and the place of its first waiting in vain."""
+    out: dict[int, tuple[float, tuple[int, int]]] = {}
+    for group in groups:
+        if group.kind == "wait" and not group.recovered and group.rank is not None and group.moment is not None:
+            own = (group.moment, group.order)
+            out[group.rank] = min(out.get(group.rank, own), own)
+    return out
+
+
+def _after_waiting(group: Group, waits_from: Mapping[int, tuple[float, tuple[int, int]]]) -> bool:
     """Whether a failure that names no cause came when its rank had already waited in vain, as a crash in the
     tidying up does."""
     if group.kind != "weak" or group.rank is None or group.moment is None:
         return False
-    return group.moment > waits_from.get(group.rank, float("inf"))
+    moment, (file, line) = waits_from.get(group.rank, (float("inf"), (-1, -1)))
+    # a line without a time has that of a line before it
+    return group.moment > moment or (group.moment == moment and group.order > (file, line) and group.order[0] == file)
 
 
 def _common(groups: Sequence[Group], run: lanes.Run) -> set[str]:

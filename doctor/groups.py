@@ -161,6 +161,7 @@ def groups_of(
         and any(o.rule in base and base[o.rule].topic.startswith(DEVICE) for o in _late(source.scan))
     }  # fmt: skip
     pids = rank_of_pid(sources)
+    kills = {s.order: [o for o in s.scan.occurrences if o.rule == KERNEL_KILL] for s in sources if s.rank is None}
     table: dict[tuple[str, int | None, int], list[tuple[Source, Occurrence]]] = {}
     for source in sources:
         for occurrence in source.scan.occurrences:
@@ -169,9 +170,10 @@ def groups_of(
                 # a launcher names the process that ended
                 named, _ = waits.exit_of(occurrence, pids)
                 rank = named if named in run.lanes else None
-            elif run is not None and rank is None and occurrence.rule == KERNEL_KILL:
-                # so does the kernel
-                rank = pids.get(int(occurrence.args.get("pid") or -1))
+            elif run is not None and rank is None and topic_of(base, occurrence.rule) == "memory.host":
+                # so does the kernel, some lines after it began to look for a process to kill
+                near = (k for k in kills.get(source.order, ()) if 0 <= k.line - occurrence.line <= KILL_REPORT)
+                rank = next((pids[pid] for k in near if (pid := int(k.args.get("pid") or -1)) in pids), None)
             # one rank's worker log and plog are one place; sources without a rank stay apart
             key = (occurrence.rule, rank, -1 if rank is not None else source.order)
             table.setdefault(key, []).append((source, occurrence))
@@ -182,6 +184,11 @@ def groups_of(
             continue
         every = seen
         alive = [(s, o) for s, o in seen if not _recovered(topic, s, o, last_step, run, struck)]
+        if rank is not None and len(alive) < len(seen):
+            # a log of errors alone repeats what the log with the steps shows to be over
+            living = {id(o) for _, o in alive}
+            over = {o.text for _, o in seen if id(o) not in living}
+            alive = [(s, o) for s, o in alive if s.scan.steps or o.text not in over]
         moment: float | None = None
         if run is not None:
             seen = sorted(alive or seen, key=partial(_place_in_time, run, rank))
@@ -234,6 +241,8 @@ STOPPED = ("RUN301", "DATA041")
 """Rules of a process that was asked to end: a launcher asks all when one has failed."""
 KERNEL_KILL = "MEM708"
 """The rule of a kernel log's line about a process that was killed for lack of memory."""
+KILL_REPORT = 120
+"""Lines of a kernel's report of memory and processes before it names the one that it killed."""
 _WAITS = ("hccl.timeout.", "hccl.init", "launch.")
 
 

@@ -144,8 +144,12 @@ def _gone(
         if node:
             return Blame(None, "silent", node, True)
         top = [rank for rank, n in told.items() if n == most]
-        if most * 2 >= total or len(top) == 1:
+        loud = max((n for rank, n in votes.items() if rank not in quiet), default=0)
+        if most * 2 >= total or (len(top) == 1 and most * 2 > loud):
             rank = min(top, key=lambda r: _stopped(run, r))
+            if killed is not None and killed.rank is not None and (killed.rank in top or not waits.edges):
+                # the scheduler names several, also those that their launcher ended afterwards
+                rank = killed.rank
             own = next((e for e in exits if e.rank == rank), None)
             kind = "killed" if own and own == killed else _kind(run, rank, joining)
             return Blame(None, kind, (rank,), most * 2 >= total, own)
@@ -161,7 +165,8 @@ def _gone(
         return Blame(None, _kind(run, exited.rank, joining), (exited.rank,), False, exited)
     # a log without a time-out says more than one that nobody collected; but where no cluster was built a rank that is
     # not there never came, and one that is silent was ended by its launcher before its own time was over
-    candidates = [rank for rank in candidates if (run.lanes[rank].state == "missing") is joining] or candidates
+    absent = [rank for rank in candidates if run.lanes[rank].state == "missing"]
+    candidates = absent if joining else [rank for rank in candidates if rank not in absent] or candidates
     if not candidates or len(candidates) * 2 > len(run.lanes):
         return _behind(run, candidates)
     if len(candidates) == 1:

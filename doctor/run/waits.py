@@ -5,7 +5,6 @@ root of a communicator lists who never came; the scheduler names nodes whose hea
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 from doctor.run.places import Source
@@ -70,7 +69,7 @@ class Waits(NamedTuple):
     blamed: dict[int, int]
     words: dict[int, tuple[Source, Occurrence]]
     """rank → the first line that names it"""
-    broken: Mapping[int, tuple[int, ...]] = MappingProxyType({})
+    broken: dict[int, tuple[int, ...]]
     """rank → the ranks to which its transfers broke"""
 
     def named(self) -> dict[int, int]:
@@ -250,15 +249,24 @@ def ends_of(waits: Waits, stop: Iterable[int] = ()) -> tuple[dict[int, int], lis
     """(rank → number of ranks whose waiting ends at it, chains with whether each is a cycle). A chain goes on from a
     rank to the one it waited for; it ends at a rank of ``stop``, which failed by itself, or one that names nobody.
     Where it ends nowhere, it ends at the rank that most of the others named, although that one named others as well."""
-    votes, chains = _ends_of(waits, set(stop))
-    if any(cycle for _, cycle in chains):
-        named = waits.named()
-        most = max(named, key=lambda rank: (named[rank], -rank))
-        others = sum(1 for rank in waits.edges if rank != most)
-        second = max((n for rank, n in named.items() if rank != most), default=0)
-        if others > 3 and named[most] * 2 > others and named[most] >= 2 * second and sum(votes.values()) * 2 <= others:
-            return _ends_of(waits, {*stop, most})
-    return votes, chains
+    stops = set(stop)
+    votes, chains = _ends_of(waits, stops)
+    hub = _hub(waits, votes) if any(cycle for _, cycle in chains) or stops.isdisjoint(votes) else None
+    return (votes, chains) if hub is None else _ends_of(waits, {*stops, hub})
+
+
+def _hub(waits: Waits, votes: Mapping[int, int]) -> int | None:
+    """The rank that waited as well, but that most of the others named: where the chains end nowhere, or where it and
+    several of them waited for each other, as when all links of one rank are bad."""
+    named = waits.named()
+    most = max(named, key=lambda rank: (named[rank], -rank), default=-1)
+    others = sum(1 for rank in waits.edges if rank != most)
+    second = max((n for rank, n in named.items() if rank != most), default=0)
+    if most not in waits.edges or others < 4 or named[most] * 2 <= others or named[most] < 2 * second:
+        return None
+    peers = waits.edges[most]
+    mutual = sum(1 for peer in peers if most in waits.edges.get(peer, ()))
+    return most if mutual > 1 or (mutual and len(peers) > 2) or sum(votes.values()) * 2 <= others else None
 
 
 def _ends_of(waits: Waits, stops: set[int]) -> tuple[dict[int, int], list[tuple[tuple[int, ...], bool]]]:

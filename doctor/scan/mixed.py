@@ -28,6 +28,8 @@ SAMPLE = 96
 """Lines that tell whether ranks stand before them: half of them from the beginning, the others from all over."""
 MOST = 1024
 """Ranks of one text; lines of further ones stay with the text."""
+MANY = 16
+"""Ranks among the lines that are looked at, at least, of a run that is so large that most of its ranks are not."""
 NUMBERS = 1 << 16
 """Line numbers that are packed together."""
 ROWS = 1 << 14
@@ -185,7 +187,15 @@ def _are_ranks(style: _Style, hits: Sequence[re.Match[bytes]]) -> bool:
         return False
     if not style.bare:
         return True
-    return len(kinds) < len(ranks) and max(kinds) < 4 * len(kinds) + 16 and ranks != sorted(kinds)
+    if len(kinds) == len(ranks) or ranks == sorted(kinds):
+        return False
+    return max(kinds) < 4 * len(kinds) + 16 or (len(kinds) >= MANY and max(kinds) < MOST and _are_records(hits))
+
+
+def _are_records(hits: Sequence[re.Match[bytes]]) -> bool:
+    """Whether most lines behind their numbers begin as records do, or are training lines."""
+    behind = [records.visible(found.string[found.end() :]) for found in hits]
+    return sum(1 for text in behind if records.head_of(text) or records.is_step(text)) * 2 > len(behind)
 
 
 def _trains(style: _Style, lines: Sequence[bytes]) -> bool:

@@ -76,7 +76,7 @@ def test_rank_tables_give_addresses():
 
 
 def chain(table):
-    return waits.Waits({k: tuple(v) for k, v in table.items()}, {}, {})
+    return waits.Waits({k: tuple(v) for k, v in table.items()}, {}, {}, {})
 
 
 def test_a_chain_is_followed_to_the_rank_that_names_nobody():
