@@ -71,7 +71,11 @@ SPECIALS = (
     Special(rb"\b(ACL_ERROR|DRV_ERROR|HCCL_E|RT_ERROR)_[A-Z]", "code", True),
     # an error code of the catalogue may stand here; a bare six-digit number is a step or a pid
     Special(rb"\b[EW][A-Z0-9]\d{4}(:|\[PID|\):)", "code", True),
-    Special(rb"(?i)(ret|code|error|failure|errno)( is)?[ =:\[(]{1,3}(0x[0-9a-f]{6,8}|[1-5]\d{5})\b", "code", True),
+    Special(
+        rb"(?i)(ret|code|error|failure|errno|\b(runtime|ge) result)( is)?[ =:\[(]{1,3}(0x[0-9a-f]{6,8}|[1-5]\d{5})\b",
+        "code",
+        True,
+    ),
     Special(b"rank id:", "meta"),
     # numbers of memory, see doctor.scan.memory
     Special(b"The dynamic memory pool", "memory"),

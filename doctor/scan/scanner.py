@@ -180,7 +180,8 @@ _QUOTING = lazy(r"\s*\|.*\|\s*$|[0-9a-f]{7,40} \w+|.*;\s*//")
 """A row of a table, a commit, a line of C++: what names a code there does not report it."""
 _CODE = lazy(
     r"\b([EW][A-Z0-9]\d{4})(?=:|\[PID|\):)"
-    r"|(?i:(?:ret|ret_?code|error ?code|err_?code|error_code|error|failure|errno)(?: is)?[ =:\[(]{1,3})"
+    r"|(?i:(?:ret|ret_?code|error ?code|err_?code|error_code|error|failure|errno|\b(?:runtime|ge) result)"
+    r"(?: is)?[ =:\[(]{1,3})"
     r"(0x[0-9a-fA-F]{6,8}|[1-5]\d{5})\b|\b((?:ACL_ERROR|DRV_ERROR|HCCL_E|RT_ERROR)_[A-Z][A-Z0-9_]{2,50})\b"
 )
 _OF_OTHERS = lazy(r"Start worker process with|The new node: |[Rr]eassign rank id")

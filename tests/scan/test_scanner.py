@@ -502,6 +502,15 @@ def test_error_codes_of_the_catalogue_are_found(own):
     assert [(o.rule, o.line) for o in scan.occurrences] == [("CODE:EI0002", 1), ("CODE:507015", 2)]
 
 
+def test_the_result_of_a_runtime_call_is_an_error_code(own):
+    log = lines_of(
+        "synchronize stream failed, runtime result = 507027[FUNC:ReportCallError][FILE:log_inner.cpp][LINE:161]",
+        "[Exec][Model]Execute model failed, ge result[507046], modelId[1]",
+        "image result = 507027",
+    )
+    assert [(o.rule, o.line) for o in scan_text(own, log).occurrences] == [("CODE:507027", 1), ("CODE:507046", 2)]
+
+
 def test_of_many_occurrences_the_first_and_the_last_are_kept(own):
     log = lines_of(*(ms("ERROR", "zebra-lost", n % 60) for n in range(1000)))
     scan = scan_text(own, log)
