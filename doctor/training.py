@@ -171,6 +171,9 @@ def calm(track: Track) -> bool:
             return False
     if "data_time" in columns or not _even(columns):
         return False
+    epochs, loss = columns.get("epoch", ()), columns.get("loss", ())
+    if epochs and loss and epochs[-1] >= epochs[0] + 3 and loss[-1] > 0.97 * loss[0]:
+        return False  # standing still over epochs
     return _falls([v for v in columns.get("loss", ()) if v != MISSING], columns.get("step"))
 
 

@@ -99,6 +99,52 @@ def set_data_in_graph(module: Module) -> list[Answer]:
     return out
 
 
+_WALKS = {"trainable_params", "untrainable_params", "get_parameters", "parameters_and_names", "cells_and_names",
+          "parameters_dict"}  # fmt: skip
+
+
+def parameters_in_graph(module: Module) -> list[Answer]:
+    """The parameters or layers of a Cell are listed in construct or a @jit function; graph mode refuses it.
+
+    Source: runs on 2.10.0 CPU: "method or function 'mindspore.nn.cell.Cell.trainable_params' is not supported",
+    "Unsupported expression 'Yield'" of parameters_and_names and cells_and_names; cells and name_cells do compile.
+    """
+    out = []
+    sure = sets_graph_mode(module)
+    functions = [function for function, _ in graph_functions(module)]
+    for call in module.calls:
+        func, function = call.node.func, call.scope.function
+        if isinstance(func, ast.Attribute) and func.attr in _WALKS and any(f is function for f in functions):
+            name = function.name if function is not None else ""
+            how = {} if sure or name != "construct" else {"severity": "advice"}
+            out.append(at(module, call.node, {"what": text(func), "name": name}, **how))
+    return out
+
+
+def bprop_signature(module: Module) -> list[Answer]:
+    """bprop of a Cell that does not take the inputs of construct, out and dout.
+
+    Source: runs on 2.10.0 CPU: "The params of function 'bprop' of Primitive or Cell requires the forward inputs as well
+    as the 'out' and 'dout'", in PyNative "takes 4 positional arguments but 5 were given". An input of construct with a
+    default may be left out of the call, and nothing is said of it.
+    """
+    out = []
+    for info in module.classes:
+        forward, backward = info.methods.get("construct"), info.methods.get("bprop")
+        if forward is None or backward is None or not module.is_cell(info):
+            continue
+        if any(m.decorator_list or m.args.vararg or m.args.kwarg or m.args.kwonlyargs for m in (forward, backward)):
+            continue
+        if forward.args.defaults or backward.args.defaults or "used_bprop_inputs" in text(info.node, 1 << 16):
+            continue
+        inputs = [a.arg for a in (*forward.args.posonlyargs, *forward.args.args)][1:]
+        given = [a.arg for a in (*backward.args.posonlyargs, *backward.args.args)][1:]
+        if len(given) != len(inputs) + 2:
+            want = ", ".join(("self", *inputs, "out", "dout"))
+            out.append(at(module, backward, {"name": info.name, "got": ", ".join(given), "expected": want}))
+    return out
+
+
 def mask_loop(module: Module) -> list[Answer]:
     """A loop in construct that fills a mask element by element: it unrolls into the graph."""
     out = []

@@ -326,10 +326,45 @@ def _far_in(curves: Curves, shape: Shape) -> bool:
     )
 
 
+CLASSES = (2, 10, 100, 1000)
+"""Numbers of classes of common data sets; guessing among them has a cross entropy of their logarithm."""
+
+
+def _guessing(curves: Curves) -> list[Seen]:
+    """The loss of guessing, within 1 %, over three epochs and more or in a late one: fewer points than a plateau of any
+    other level needs."""
+    rows, x = column(curves, "loss")
+    if len(x) < 4 or len(curves.segments) > 1:
+        return []
+    epochs = curves.epoch[rows]
+    late = len(x) >= 12 and epochs[0] >= 3
+    if not np.isfinite(epochs).all() or not (late or (epochs[0] <= 1 and epochs[-1] - epochs[0] >= 3)):
+        return []
+    third = max(1, len(x) // 3)
+    for classes in CLASSES:
+        level = float(np.log(classes))
+        off = np.abs(x - level)
+        if float(off.max()) > 0.01 * level or float(np.median(x[-third:])) < 0.995 * float(np.median(x[:third])):
+            continue
+        if float(np.ptp(x)) == 0:
+            return []
+        row = int(rows[0])
+        args = {
+            **_where(curves, row), **_context(curves, len(curves.at) - 1), "start": number(float(x[0])),
+            "level": number(float(np.median(x))), "percent": number(round(100 * float(np.ptp(x)) / level, 2)),
+            "points": str(len(x)), "end": number(float(curves.at[rows[-1]])), "classes": str(classes),
+        }  # fmt: skip
+        return [Seen(row, args, value=float(np.median(x)), usual=float(x[0]))]
+    return []
+
+
 def plateau(curves: Curves) -> list[Seen]:
     """The loss never fell, or stopped falling high above where losses of its kind end."""
     if _spoilt(curves):
         return []
+    guessing = _guessing(curves)
+    if guessing:
+        return guessing
     for shape in shapes(curves):
         x = shape.x
         n = len(x)
