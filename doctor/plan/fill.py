@@ -20,7 +20,8 @@ _MEMORY = re.compile(r"([1-9]\d*\.?\d*|0\.\d*)GB")
 
 LISTS = (
     "duplicate_keys", "unknown_keys", "unread_keys", "misplaced_keys", "text_numbers", "wrong_types", "bad_values",
-    "near_types", "foreign_types", "near_values", "unknown_options", "cut_lines",
+    "near_types", "foreign_types", "near_values", "unknown_options", "cut_lines", "out_of_range", "unknown_words",
+    "rope_faults", "conflicts", "lacking_options", "idle_options", "broken_options", "unset_names", "open_quotes",
 )  # fmt: skip
 
 
