@@ -35,7 +35,10 @@ class Notes:
         """(line, word, what it most likely is) of misspelt keys, switches and class names"""
 
     def add(self, name: str, key: str, line: int) -> None:
-        """Note ``key`` at ``line`` under a plan name such as ``file.text_numbers``; bounded."""
+        """Note ``key`` at ``line`` under a plan name such as ``file.text_numbers``; bounded. Raises KeyError for a name
+        that is none of ``LISTS``."""
+        if name[5:] not in LISTS:
+            raise KeyError(name)
         found = self._found.setdefault(name, [])
         if len(found) < 50 and (key, line) not in found:
             found.append((key, line))

@@ -15,7 +15,7 @@ from typing import Any
 
 from doctor.plan import fill, limits
 from doctor.plan.schema import Plan, Trouble, Value
-from doctor.plan.spelling import SHORT, distance, nearest, nearest_type
+from doctor.plan.spelling import SHORT, distance, nearest, nearest_type, own_word
 from doctor.plan.yamltree import Node, decode, nesting, read_bytes, read_tree
 
 MAX_BASES = 16
@@ -519,7 +519,9 @@ class _Reader:
         self.recompute()
         self.callbacks()
         found = self.find("resume_training")
-        if found and found[0].data is not None:
+        if found and type(found[0].data) in (int, float):
+            found[2].add("file.wrong_types", "resume_training", found[3])
+        elif found and found[0].data is not None:
             fill.put(plan, found[2], "checkpoint.resume", bool(found[0].data), found[3], "resume_training", found[1])
         self.strategy()
         for path in ("parallel_config.optimizer_shard", "optimizer.shard", "parallel.gradient_shard", "gradient_shard"):
@@ -895,6 +897,8 @@ class _Reader:
             line = node.line_of(key)
             path = f"{name}.{word}" if name else word
             near = nearest(word, known - {str(k) for k in node.data}, 1 if name == "model" and foreign else 2)
+            if name == "model" and foreign and own_word(word, known):
+                near = None
             if near:
                 self.notes.slips.append((line, word, near))
             if closed:
@@ -923,9 +927,11 @@ def _typed(path: str, child: Node, line: int, notes: fill.Notes, kinds: dict[str
         notes.add("file.text_numbers" if number else "file.wrong_types", key, line)
 
 
-def _everywhere(tree: Node, notes: fill.Notes, table: dict[str, Any], own_words: bool) -> None:
+def _everywhere(tree: Node, notes: fill.Notes, table: dict[str, Any], known_class: bool) -> None:
     """What is wrong wherever it stands: a switch with two letters exchanged, one missing or one twice; a long key one
-    letter away from a known one; a sequence without a length; a value of another type than everywhere else."""
+    letter away from a known one; a sequence without a length; a value of another type than everywhere else.
+
+    ``known_class`` is off for a model class of the user's own, which may have keys and words of its own."""
     known = {key for part in ("sections", "pynative") for keys_ in table[part].values() for key in keys_}
     long = {key for key in known if len(key) >= 8}
     told = {line for line, *_ in notes.slips} | notes.lines_of("file.unknown_keys", "file.unread_keys")
@@ -953,7 +959,7 @@ def _everywhere(tree: Node, notes: fill.Notes, table: dict[str, Any], own_words:
                     meant = nearest(child.data.lower(), WORDS[key], 2, SHORT)
                     if meant:
                         notes.add("file.near_values", f"{key} {child.data} ({meant})", line)
-                    elif key in CLOSED_WORDS and child.data and own_words:
+                    elif key in CLOSED_WORDS and child.data and known_class:
                         notes.add("file.unknown_words", f"{key} {fill.shown(child.data)}", line)
                 elif key == "seq_length" and type(child.data) is int and child.data < 1 and "." in path:
                     notes.add("file.bad_values", f"{path} {fill.shown(child.data)}", line)
@@ -962,7 +968,7 @@ def _everywhere(tree: Node, notes: fill.Notes, table: dict[str, Any], own_words:
                 path = f"{name}.{key}" if name else key
                 if len(key) >= 8 and key not in known and line not in told:
                     near = nearest(key, long - {str(k) for k in node.data}, 1)
-                    if near:
+                    if near and (known_class or not own_word(key, known)):
                         notes.add("file.unread_keys", f"{path} ({near})", line)
                         notes.slips.append((line, key, near))
 

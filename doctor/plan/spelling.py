@@ -31,8 +31,18 @@ def nearest_type(word: str, known: list[str]) -> str | None:
     return None
 
 
+def own_word(word: str, known: Iterable[str]) -> bool:
+    """Whether all parts of a key are parts of known keys: meant as it is (``compute_type``), unlike a slip, which
+    leaves a part that no key has (``compute_dtpye``)."""
+    parts = {part for key in known for part in key.split("_")}
+    return all(part in parts for part in word.split("_"))
+
+
 def _other_name(one: str, other: str) -> bool:
-    """Names that differ in digits, in a plural or in the way a number is called are different names."""
+    """Names that differ in digits, in a plural, in a last capital or in the way a number is called are different
+    names."""
+    if one[:-1] == other and one[-1:].isupper():
+        return True
     if one + "s" == other or other + "s" == one:
         return True
     strip = str.maketrans("", "", "0123456789")
