@@ -157,7 +157,31 @@ def registered(node: ast.ClassDef | ast.FunctionDef) -> tuple[str, set[str]]:
     return "", set()
 
 
+def kinds_of(value: object, path: tuple[str, ...], found: dict[str, dict[str, int]]) -> None:
+    """Count the types of the values of every key, by its first section."""
+    if isinstance(value, dict):
+        for key, below in value.items():
+            kinds_of(below, (*path, str(key)), found)
+    elif isinstance(value, list):
+        for below in value:
+            if isinstance(below, dict):
+                kinds_of(below, path, found)
+    elif value is not None and value != "":
+        kind = "bool" if isinstance(value, bool) else "number" if isinstance(value, (int, float)) else "text"
+        name = path[-1] if len(path) == 1 else f"{path[0]}.{path[-1]}"
+        counts = found.setdefault(name, {})
+        counts[kind] = counts.get(kind, 0) + 1
+
+
+EITHER = {"resume_training", "model.offset", "runner_wrapper.scale_sense", "model.scaling_factor", "parallel.offset"}
+"""Keys that take a text as well (a file name, ``auto``, a class name)."""
+LEAST = 8
+"""Configurations that must write a key, all of them as the same type, before that is its type."""
+
+
 def main(folders: list[str]) -> None:
+    kinds: dict[str, dict[str, int]] = {}
+    maps: dict[str, dict[str, int]] = {}
     sections: dict[str, set[str]] = {"model": set()}
     pynative: dict[str, set[str]] = {}
     types: dict[str, set[str]] = {kind: set(names) for kind, names in MINDSPORE.items()}
@@ -214,6 +238,11 @@ def main(folders: list[str]) -> None:
                 continue
             if "model" not in data and "parallel_config" not in data and "parallelism" not in data:
                 continue
+            kinds_of(data, (), kinds)
+            for name, value in data.items():
+                counts = maps.setdefault(str(name), {})
+                kind = type(value).__name__ if value not in (None, "") else "none"
+                counts[kind] = counts.get(kind, 0) + 1
             new = "parallelism" in data
             table = pynative if new else sections
             table.setdefault("", set()).update(map(str, data))
@@ -247,6 +276,12 @@ def main(folders: list[str]) -> None:
         "pynative_closed": sorted(set(PYNATIVE.values()) - {"", "optimizer", "lr_scheduler"}),
         "types": {name: sorted(names) for name, names in sorted(types.items()) if name in TYPES},
         "pynative": {name: sorted(keys) for name, keys in sorted(pynative.items())},
+        "kinds": {
+            name: next(iter(counts))
+            for name, counts in sorted(kinds.items())
+            if len(counts) == 1 and sum(counts.values()) >= LEAST and "text" not in counts and name not in EITHER
+        },
+        "maps": sorted(n for n, c in maps.items() if not c.keys() - {"dict", "none"} and c.get("dict", 0) >= LEAST),
     }
     OUT.write_text(json.dumps(whole, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
     print(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from doctor import static
 from doctor.model import Edit, Finding, Verdict
 from doctor.patch import jsonspans, pyspans, shellspans, spans, yamlspans
 from doctor.patch import plan as planning
-from doctor.patch.propose import Found, Options
+from doctor.patch.propose import Found, Options, spelled
 from doctor.patch.spans import Refused, format_key, line_end, line_start
 from doctor.plan import cel, detect, judge, mindformers
 from doctor.plan.schema import Plan
@@ -23,8 +24,6 @@ from doctor.rulebase import RuleBase, load
 def settings(plan: Plan, changes: Sequence[tuple[str, Any]]) -> list[Edit]:
     """Values of a plan as edits of its file; none at all if one of them has no place there, or the file is not at
     hand."""
-    from doctor.patch.propose import spelled
-
     try:
         shot = planning.snapshot(plan.file)
         text = planning.decode(shot.data, shot.format).removeprefix("\ufeff")
@@ -182,9 +181,9 @@ def _at(tree: Any, key: str) -> Any:
 def _written(plan: Plan, path: str, text: str, field: str) -> list[tuple[str, Any]]:
     """(key, what stands there) of all spots that a list of the plan names; nothing if one of them cannot be found."""
     value = plan.values.get(field)
-    if value is None or spans.format_of(path) != "yaml":
+    if value is None or spans.format_of(path) not in ("yaml", "json"):
         return []
-    tree = yamlspans.check(text, path).plain()
+    tree = yamlspans.check(text, path).plain() if spans.format_of(path) == "yaml" else json.loads(text)
     out = []
     for name, (line, _) in zip(value.value, value.spots or ((value.line, ""),), strict=False):
         key = key_at(path, text, line, name)
@@ -203,10 +202,45 @@ def _numbers(plan: Plan, path: str, text: str) -> tuple[Edit, ...]:
         except ValueError:
             return ()
         whole = number.is_integer() and "e" not in str(written).lower() and "." not in str(written)
-        out.append(Edit(path, key, "", yamlspans.spell(int(number) if whole else number)))
+        made = int(number) if whole else number
+        out.append(Edit(path, key, "", spelled(path, made)))
     return tuple(out)
 
 
+def _words(plan: Plan, path: str, text: str) -> tuple[Edit, ...]:
+    """The edits that put the nearest accepted words in the place of others."""
+    value = plan.values.get("file.near_values")
+    if value is None:
+        return ()
+    out = []
+    for name, (line, _) in zip(value.value, value.spots or ((value.line, ""),), strict=False):
+        found = _SLIP.fullmatch(str(name))
+        key = key_at(path, text, line, found[1].removeprefix("--")) if found else None
+        if found is None or key is None:
+            return ()
+        out.append(Edit(path, key, "", spelled(path, found[2])))
+    return tuple(out)
+
+
+def _columns(plan: Plan, path: str, text: str) -> tuple[Edit, ...]:
+    """The edit that names the columns right and puts the labels behind the inputs."""
+    value = plan.values.get("data.columns")
+    if value is None or spans.format_of(path) != "yaml":
+        return ()
+    key = key_at(path, text, value.line, "input_columns") or key_at(path, text, value.line, "column_names")
+    names = [str(name) for name in value.value]
+    if key is None or len(set(names)) < len(names):
+        return ()
+    found = _NEAR.fullmatch(str(plan.get("data.columns_fault", "")))
+    if found:
+        names = [found[2] if name == found[1] else name for name in names]
+    else:
+        one, other = names.index("input_ids"), names.index("labels")
+        names[one], names[other] = "labels", "input_ids"
+    return (Edit(path, key, "", yamlspans.spell(names)),)
+
+
+_SLIP = re.compile(r"([\w.-]{1,100}) [^()]{1,200} \(([\w.-]{1,200})\)")
 _NEAR = re.compile(r"([\w.]{1,200}) \(([\w.]{1,200})\)")
 
 
@@ -259,7 +293,7 @@ def _offsets(plan: Plan, path: str, text: str) -> tuple[Edit, ...]:
 
 READY = {
     "plan.file.text_numbers": _numbers, "plan.file.near_types": _types, "plan.file.wrong_types": _switches,
-    "plan.model.offset_length": _offsets,
+    "plan.model.offset_length": _offsets, "plan.file.near_values": _words, "plan.data.columns_fault": _columns,
 }  # fmt: skip
 """Values that name what is wrong and so how to mend it; the first fix of a rule about them needs no ``set``."""
 

@@ -20,7 +20,8 @@ _MEMORY = re.compile(r"([1-9]\d*\.?\d*|0\.\d*)GB")
 
 LISTS = (
     "duplicate_keys", "unknown_keys", "unread_keys", "misplaced_keys", "text_numbers", "wrong_types", "bad_values",
-    "near_types", "foreign_types", "near_values", "unknown_options", "cut_lines",
+    "near_types", "foreign_types", "near_values", "unknown_options", "cut_lines", "out_of_range", "unknown_words",
+    "rope_faults", "conflicts", "lacking_options", "idle_options", "broken_options", "unset_names", "open_quotes",
 )  # fmt: skip
 
 
@@ -34,7 +35,10 @@ class Notes:
         """(line, word, what it most likely is) of misspelt keys, switches and class names"""
 
     def add(self, name: str, key: str, line: int) -> None:
-        """Note ``key`` at ``line`` under a plan name such as ``file.text_numbers``; bounded."""
+        """Note ``key`` at ``line`` under a plan name such as ``file.text_numbers``; bounded. Raises KeyError for a name
+        that is none of ``LISTS``."""
+        if name[5:] not in LISTS:
+            raise KeyError(name)
         found = self._found.setdefault(name, [])
         if len(found) < 50 and (key, line) not in found:
             found.append((key, line))

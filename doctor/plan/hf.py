@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from doctor.plan import fill
+from doctor.plan import fill, limits
 from doctor.plan.schema import Plan, Trouble, Value
 from doctor.plan.yamltree import MAX_DEPTH, decode, read_bytes
 
@@ -91,6 +91,30 @@ ACTIVATIONS = (
     "swiglu", "geglu",
 )  # fmt: skip
 """``ACT2FN`` of transformers ``activations.py``, and names of models that bring their own code."""
+DTYPES = _words("""
+float32 float float64 double float16 half bfloat16 int8 uint8 float8_e4m3fn float8_e5m2 auto
+""")
+"""Names of torch that ``torch_dtype`` may hold."""
+LAYER_TYPES = _words("""
+full_attention sliding_attention chunked_attention linear_attention conv mamba attention hybrid moe sparse dense
+""")
+"""``ALLOWED_LAYER_TYPES`` of transformers ``configuration_utils.py``."""
+TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
+STEMS: dict[str, tuple[str, ...]] = {
+    "baichuan": ("Baichuan", "BaiChuan"), "bloom": ("Bloom",), "chatglm": ("ChatGLM",), "cohere": ("Cohere",),
+    "deepseek_v2": ("DeepseekV2",), "deepseek_v3": ("DeepseekV3",), "falcon": ("Falcon",), "gemma": ("Gemma",),
+    "gemma2": ("Gemma2",), "gemma3_text": ("Gemma3",), "glm": ("Glm",), "glm4": ("Glm4",), "glm4_moe": ("Glm4Moe",),
+    "gpt2": ("GPT2",), "gpt_neo": ("GPTNeo",), "gpt_neox": ("GPTNeoX",), "gpt_oss": ("GptOss",), "gptj": ("GPTJ",),
+    "granite": ("Granite",), "internlm": ("InternLM",), "internlm2": ("InternLM2",), "internlm3": ("InternLM3",),
+    "llama": ("Llama",), "mistral": ("Mistral",), "mixtral": ("Mixtral",), "olmo": ("Olmo",), "olmo2": ("Olmo2",),
+    "olmoe": ("Olmoe",), "opt": ("OPT",), "phi": ("Phi",), "phi3": ("Phi3",), "phimoe": ("PhiMoE",),
+    "qwen2": ("Qwen2",), "qwen2_moe": ("Qwen2Moe",), "qwen2_vl": ("Qwen2VL",), "qwen3": ("Qwen3",),
+    "qwen3_moe": ("Qwen3Moe",), "qwen3_next": ("Qwen3Next",), "stablelm": ("StableLm",), "starcoder2": ("Starcoder2",),
+}  # fmt: skip
+"""Model type to the beginning of its classes (transformers ``modeling_auto.py``, and the code some models bring)."""
+_TASK = re.compile(
+    r"(?:ForCausalLM|LMHeadModel|ForConditionalGeneration|ForSequenceClassification|ForTokenClassification|Model)"
+)
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NEXT = re.compile(r'["{}\[\]\n]')
@@ -180,7 +204,11 @@ def read(path: str, text: str | None = None) -> Plan | None:
         if key in inner and inner[key] is not None and name not in plan.values:
             fill.put(plan, notes, name, inner[key], lines.get((*prefix, key), 0), key, path)
     _family(plan, notes, inner, lines, prefix)
-    _slips(notes, inner, {key: lines.get((*prefix, key), 0) for key in inner})
+    own = {key: lines.get((*prefix, key), 0) for key in inner}
+    _slips(notes, inner, own)
+    below = {path[-1]: line for path, line in lines.items() if path[:-1] == (*prefix, "rope_scaling")}
+    _ranges(plan, notes, inner, own, below)
+    _classes(plan, notes, inner, own.get("architectures", lines.get(("architectures",), 0)))
     notes.into(plan)
     plan.slips = notes.slips
     fill.derive(plan)
@@ -190,7 +218,7 @@ def read(path: str, text: str | None = None) -> Plan | None:
 def _slips(notes: fill.Notes, inner: dict[str, Any], lines: dict[str, int]) -> None:
     """Keys that nothing reads, words and numbers that cannot be meant; models with code of their own have keys of
     their own, so only near misses are told."""
-    from doctor.plan.spelling import nearest
+    from doctor.plan.spelling import SHORT, nearest
 
     known = KEYS.keys() | OTHERS
     for key in list(inner)[:500]:
@@ -200,16 +228,89 @@ def _slips(notes: fill.Notes, inner: dict[str, Any], lines: dict[str, int]) -> N
         if meant:
             notes.add("file.unread_keys", f"{key} ({meant})", lines[key])
             notes.slips.append((lines[key], key, meant))
-    for key, words in (("model_type", TYPES), ("hidden_act", ACTIVATIONS), ("activation_function", ACTIVATIONS)):
+    own_code = "auto_map" in inner
+    for key, words, closed in (
+        ("model_type", TYPES, False), ("hidden_act", ACTIVATIONS, not own_code),
+        ("activation_function", ACTIVATIONS, not own_code), ("torch_dtype", DTYPES, True), ("dtype", DTYPES, True),
+        ("scoring_func", ("sigmoid", "softmax", "sqrtsoftplus"), False),
+        ("topk_method", ("noaux_tc", "greedy", "group_limited_greedy"), False),
+    ):  # fmt: skip
         word = inner.get(key)
-        if isinstance(word, str) and word not in words and "auto_map" not in inner:
-            meant = nearest(word, words, 1)
-            if meant:
-                notes.add("file.near_values", f"{key} {word} ({meant})", lines[key])
-    for key in ("rope_theta", "max_position_embeddings", "n_positions"):
+        if (
+            isinstance(word, str)
+            and word.removeprefix("torch.") not in words
+            and (closed or not own_code or len(words) < 9)
+        ):
+            meant = nearest(word.strip().lower(), words, 1, 0.84 if words is TYPES else SHORT)
+            if meant or word.strip().lower() in words:
+                notes.add("file.near_values", f"{key} {fill.shown(word)} ({meant or word.strip().lower()})", lines[key])
+            elif closed:
+                notes.add("file.unknown_words", f"{key} {fill.shown(word)}", lines[key])
+    kinds = inner.get("layer_types")
+    for word in sorted({w for w in kinds if isinstance(w, str)} - LAYER_TYPES) if isinstance(kinds, list) else ():
+        notes.add("file.unknown_words", f"layer_types {fill.shown(word)}", lines["layer_types"])
+
+
+def _ranges(plan: Plan, notes: fill.Notes, inner: dict[str, Any], lines: dict[str, int], below: dict[str, int]) -> None:
+    """Numbers, switches and special tokens that are out of range or of the wrong type, and the scaling of positions.
+    ``below`` are the lines of the keys of ``rope_scaling``."""
+    for key, limit in limits.HUGGINGFACE.items():
+        if key in inner and KEYS.get(key) not in plan.blocked:
+            limits.check(notes, key, inner[key], lines[key], limit)
+    for key in ("max_position_embeddings", "n_positions"):
         number = inner.get(key)
         if isinstance(number, (int, float)) and not isinstance(number, bool) and number <= 0:
             notes.add("file.bad_values", f"{key} {fill.shown(number)}", lines[key])
+    for key in limits.SWITCHES & inner.keys():
+        if isinstance(inner[key], (str, float)):
+            notes.add("file.wrong_types", key, lines[key])
+    largest = (-1, "")
+    for key in TOKENS:
+        value = inner.get(key)
+        for token in value if isinstance(value, list) else [value]:
+            if isinstance(token, bool) or not isinstance(token, (int, type(None))):
+                notes.add("file.text_numbers" if fill.is_number_text(token) else "file.wrong_types", key, lines[key])
+            elif token is not None and token < -1:
+                # -1 is how old configurations write that there is none
+                notes.add("file.out_of_range", f"{key} {fill.shown(token)}", lines[key])
+            elif token is not None:
+                largest = max(largest, (token, key))
+    if largest[1]:
+        fill.put(plan, notes, "model.largest_token", largest[0], lines[largest[1]], largest[1], plan.file)
+    kinds = inner.get("layer_types")
+    if isinstance(kinds, list):
+        fill.put(plan, notes, "model.layer_kinds", len(kinds), lines["layer_types"], "layer_types", plan.file)
+    part = inner.get("partial_rotary_factor", 1.0)
+    head = plan.get("model.head_dim") or 0
+    hidden, heads = plan.get("model.hidden_size") or 0, plan.get("model.num_heads") or 0
+    if not head and hidden > 0 and heads > 0:
+        head = hidden // heads
+    rotary = int(head * part) if isinstance(part, (int, float)) else 0
+    for key, what in limits.rope_faults(inner.get("rope_scaling"), rotary, "auto_map" in inner):
+        notes.add("file.rope_faults", f"{key} {what}" if key != "rope_scaling" else what,
+                  below.get(key, lines.get("rope_scaling", 0)))  # fmt: skip
+
+
+def _classes(plan: Plan, notes: fill.Notes, inner: dict[str, Any], line: int) -> None:
+    """The model class against the model type; both are known, and each of another family."""
+    from doctor.plan.spelling import nearest
+
+    arch = inner.get("architectures")
+    if arch is not None and not isinstance(arch, list):
+        notes.add("file.wrong_types", "architectures", line)
+    name = arch[0] if isinstance(arch, list) and arch and isinstance(arch[0], str) else ""
+    task = _TASK.search(name)
+    stem = name[: task.start()] if task and task.end() == len(name) else ""
+    own = STEMS.get(plan.get("model.type", ""))
+    family = next((kind for kind, stems in STEMS.items() if stem in stems), "")
+    if own and family and stem not in own:
+        spot = ("set", plan.file, line, "architectures", notes.text(line))
+        plan.put("model.arch_family", Value(family, *spot))
+    elif own and not family and "auto_map" not in inner:
+        known = [s + task for s in own for task in ("ForCausalLM", "LMHeadModel", "Model", "ForConditionalGeneration")]
+        meant = nearest(name, known, 2)
+        if meant and name not in known:
+            notes.add("file.near_values", f"architectures {fill.shown(name)} ({meant})", line)
 
 
 def _family(

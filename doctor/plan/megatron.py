@@ -12,7 +12,7 @@ import re
 import warnings
 from typing import NamedTuple
 
-from doctor.plan import fill
+from doctor.plan import fill, limits
 from doctor.plan.schema import Plan, Value
 
 MAX_WORDS = 20_000
@@ -32,6 +32,9 @@ OPTIONS = {
     "v-head-dim": "model.v_head_dim", "n-shared-experts": "model.shared_experts",
     "first-k-dense-replace": "model.dense_layers", "mtp-num-layers": "model.mtp_layers",
     "moe-intermediate-size": "model.expert_ffn",
+    "n-group": "model.expert_groups", "moe-router-num-groups": "model.expert_groups",
+    "topk-group": "model.expert_group_topk", "moe-router-group-topk": "model.expert_group_topk",
+    "nnodes": "run.nodes", "node-rank": "run.node_rank",
     "tensor-model-parallel-size": "parallel.mp", "pipeline-model-parallel-size": "parallel.pp",
     "context-parallel-size": "parallel.cp", "expert-model-parallel-size": "parallel.ep",
     "micro-batch-size": "batch.size", "global-batch-size": "batch.written_global",
@@ -85,11 +88,21 @@ CHOICES = {
     "lr-decay-style": ("constant", "linear", "cosine", "inverse-square-root", "WSD"),
     "normalization": ("LayerNorm", "RMSNorm"),
     "recompute-granularity": ("full", "selective"), "recompute-method": ("uniform", "block"),
-    "position-embedding-type": ("learned_absolute", "rope", "mrope", "relative", "none"),
+    "position-embedding-type": ("learned_absolute", "rope", "mrope", "relative", "none", "alibi", "yarn"),
     "weight-decay-incr-style": ("constant", "linear", "cosine"),
     "moe-token-dispatcher-type": ("allgather", "alltoall", "flex", "alltoall_seq"),
+    "moe-router-load-balancing-type": (
+        "aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "none", "group_limited_greedy", "softmax_topk",
+        "noaux_tc", "pai_megatron_aux_loss", "sparsemixer_topk", "quantile",
+    ),
+    "rope-scaling-type": ("llama3", "yarn", "longrope", "plm", "linear", "dynamic"),
 }  # fmt: skip
-"""Words that an option takes; a word close to one of them is a slip, any other may be an extension's."""
+"""Words that an option takes, those of MindSpeed included; argparse refuses any other."""
+CONFLICTS = (
+    ("lr-warmup-fraction", "lr-warmup-iters"), ("lr-warmup-fraction", "lr-warmup-samples"),
+    ("train-iters", "train-samples"), ("swiglu", "squared-relu"),
+)  # fmt: skip
+"""Pairs that validate_args refuses together."""
 UNEVEN = _words("""
 decoder-first-pipeline-num-layers decoder-last-pipeline-num-layers account-for-embedding-in-pipeline-split
 account-for-loss-in-pipeline-split pipeline-model-parallel-layout num-layer-list noop-layers encoder-num-layers
@@ -232,6 +245,39 @@ def words_of(text: str) -> list[list[Word]]:
             else:
                 (arrays[-1][2] if arrays else statements[-1]).append(Word("".join(pieces), start, raw))
     return [s for s in statements if s]
+
+
+_STARTS = re.compile(r"\n[ \t]*(?:export[ \t]+)?[A-Za-z_]\w*=$")
+
+
+def open_quote(text: str) -> int:
+    """Line of the quote that is never closed, 0 if all are.
+
+    A lost quote turns all that follow round: the first one that closes right behind ``NAME=`` at the beginning of a
+    line was meant to open, so the one before it is the one that lacks its end.
+    """
+    position, size, suspect = 0, len(text), -1
+    blank = True
+    while position < size:
+        char = text[position]
+        if char == "#" and blank:
+            position = text.find("\n", position)
+            if position < 0:
+                break
+        elif char == "\\":
+            position += 1
+        elif char in "'\"":
+            start = position
+            position += 1
+            while position < size and text[position] != char:
+                position += 2 if char == '"' and text[position] == "\\" else 1
+            if suspect < 0 and (position >= size or _STARTS.search(text[start:position])):
+                suspect = start
+            if position >= size:
+                return text.count("\n", 0, suspect) + 1
+        blank = text[position : position + 1] in (" ", "\t", "\n", ";")
+        position += 1
+    return 0
 
 
 def _close(text: str, position: int) -> int:
@@ -468,6 +514,10 @@ def read(path: str, text: str) -> Plan | None:
             plan.put(name, Value(value, "set", path, best[option].line, option, notes.text(best[option].line)))
     _special(plan, notes, best)
     _spelling(notes, best)
+    _ranges(notes, best)
+    _together(notes, best)
+    _broken(notes, best, launcher)
+    _unset(plan, notes, text, best)
     _cut_lines(notes, text, launcher)
     _devices(plan, notes, launcher, best)
     for name, standard in DEFAULTS.items():
@@ -482,7 +532,7 @@ def read(path: str, text: str) -> Plan | None:
 def _spelling(notes: fill.Notes, best: dict[str, Option]) -> None:
     """Options and words one letter away from one that exists. An option may be cut short as long as it is clear
     (argparse), and extensions have options of their own: only near misses are noted."""
-    from doctor.plan.spelling import nearest
+    from doctor.plan.spelling import SHORT, nearest
 
     known = OTHERS | UNEVEN | OPTIONS.keys() | FLAGS.keys() | OVERRIDES.keys()
     for name, option in best.items():
@@ -494,9 +544,122 @@ def _spelling(notes: fill.Notes, best: dict[str, Option]) -> None:
     for name, words in CHOICES.items():
         word = best[name].values[0] if name in best and best[name].values else ""
         line = best[name].source or best[name].line if word else 0
-        meant = None if word in words else nearest(word, words, 2)
+        if not word or word in words or "$" in word:
+            continue
+        meant = nearest(word, words, 2, SHORT)
         if meant:
             notes.add("file.near_values", f"--{name} {word} ({meant})", line)
+        else:
+            notes.add("file.unknown_words", f"--{name} {word}", line)
+
+
+def _ranges(notes: fill.Notes, best: dict[str, Option]) -> None:
+    """Numbers that are none, or out of range, of options that have no condition of their own; ``--split``."""
+    for name, limit in limits.MEGATRON.items():
+        option = best.get(name)
+        if option is None or not option.values:
+            continue
+        text = option.values[0]
+        if name == "nproc-per-node" and text in ("auto", "gpu", "cpu", "npu"):
+            continue
+        if name == "nnodes" and ":" in text:
+            # the least and the most of an elastic run
+            text = text.partition(":")[0]
+        number: object = int(text) if _NUMBER.fullmatch(text) else float(text) if _FLOAT.fullmatch(text) else text
+        # what the plan holds was noted under its bare name
+        key = name if name in OPTIONS else "--" + name
+        limits.check(notes, key, number, option.source or option.line, limit)
+    split = best.get("split")
+    if split is not None and split.values and "$" not in split.values[0]:
+        text = split.values[0]
+        parts = text.split("," if "," in text else "/")
+        if not all(_FLOAT.fullmatch(part) for part in parts):
+            notes.add("file.wrong_types", "--split", split.source or split.line)
+        elif min(map(float, parts)) < 0 or not sum(map(float, parts)):
+            notes.add("file.out_of_range", f"--split {text}", split.source or split.line)
+
+
+def _together(notes: fill.Notes, best: dict[str, Option]) -> None:
+    """Options that exclude, need or silence each other (arguments.py, transformer_config.py)."""
+
+    def word(name: str) -> str:
+        return best[name].values[0] if name in best and best[name].values else ""
+
+    for one, other in CONFLICTS:
+        if one in best and other in best and "0" not in (word(one), word(other)):
+            for name in (one, other):
+                notes.add("file.conflicts", f"--{name}", best[name].line)
+    kind = word("recompute-granularity")
+    if kind == "full" and "recompute-activations" not in best:
+        for name in ("recompute-method", "recompute-num-layers"):
+            if name not in best:
+                notes.add("file.lacking_options", f"--recompute-granularity full (--{name})",
+                          best["recompute-granularity"].line)  # fmt: skip
+    if (kind == "selective" or "recompute-activations" in best) and kind != "full":
+        for name in ("recompute-method", "recompute-num-layers"):
+            if name in best:
+                notes.add("file.conflicts", f"--{name}", best[name].line)
+    if kind == "full" and "recompute-activations" in best:
+        notes.add("file.idle_options", "--recompute-granularity full (--recompute-activations)",
+                  best["recompute-granularity"].line)  # fmt: skip
+    groups = word("num-query-groups")
+    if groups and "group-query-attention" not in best and groups not in ("1", word("num-attention-heads")):
+        notes.add("file.idle_options", f"--num-query-groups {_plain(groups)} (--group-query-attention)",
+                  best["num-query-groups"].line)  # fmt: skip
+
+
+def _plain(text: str) -> str:
+    return _MARK.sub("", text)
+
+
+def _broken(notes: fill.Notes, best: dict[str, Option], words: list[Word]) -> None:
+    """Options with one dash, with a blank behind the dashes, or without the value they need."""
+    known = OTHERS | UNEVEN | OPTIONS.keys() | FLAGS.keys() | limits.MEGATRON.keys()
+    begun = False
+    for n, word in enumerate(words):
+        text = _plain(word.text)
+        name = text.lstrip("-").replace("_", "-")
+        begun = begun or text.startswith("--")
+        if begun and text == "--" and n + 1 < len(words):
+            after = _plain(words[n + 1].text).replace("_", "-")
+            if after in known:
+                notes.add("file.broken_options", f"-- {after} (--{after})", word.line)
+        elif begun and re.fullmatch(r"-[A-Za-z][\w-]+", text) and name in known:
+            notes.add("file.broken_options", f"{text} (--{name})", word.line)
+    numbers = (OPTIONS.keys() | limits.MEGATRON.keys() | CHOICES.keys()) - FLAGS.keys()
+    for name in numbers & best.keys():
+        if not best[name].values:
+            notes.add("file.broken_options", f"--{name}", best[name].line)
+
+
+_SPACED = re.compile(r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w{0,60})[ \t]+=[ \t]*\S")
+_USED = re.compile(r"\$\{?([A-Za-z_]\w*)")
+_CONNECTIONS = re.compile(r"(?m)^[ \t]*(?:export[ \t]+)?CUDA_DEVICE_MAX_CONNECTIONS=['\"]?(\w+)")
+
+
+def _unset(plan: Plan, notes: fill.Notes, text: str, best: dict[str, Option]) -> None:
+    """Variables that options use and nothing sets: written with blanks around ``=``, or under a name one letter off;
+    and the connections the script asks for."""
+    from doctor.plan.spelling import distance
+
+    given = set(re.findall(r"(?m)(?:^|[\s;])([A-Za-z_]\w*)\+?=", text))
+    used = {name for option in best.values() for value in option.values for name in _USED.findall(value)}
+    spaced = {match[1]: text.count("\n", 0, match.start(1)) + 1 for match in _SPACED.finditer(text)}
+    everywhere = set(_USED.findall(text))
+    for name in sorted(used - given):
+        if name in spaced:
+            notes.add("file.unset_names", f"{name} =", spaced[name])
+            continue
+        near = [other for other in given - everywhere if distance(name, other) == 1]
+        if len(near) == 1:
+            at = re.search(rf"(?m)(?:^|[\s;]){near[0]}\+?=", text)
+            line = text.count("\n", 0, at.end()) + 1 if at else 0
+            notes.add("file.unset_names", f"{name} ({near[0]})", line)
+    found = _CONNECTIONS.search(text)
+    if found:
+        line = text.count("\n", 0, found.end()) + 1
+        spot = ("set", plan.file, line, "CUDA_DEVICE_MAX_CONNECTIONS", notes.text(line))
+        plan.put("run.max_connections", Value(found[1], *spot))
 
 
 def _cut_lines(notes: fill.Notes, text: str, words: list[Word]) -> None:
@@ -523,6 +686,8 @@ def _put(plan: Plan, notes: fill.Notes, name: str, option: Option, key: str) -> 
     if not option.values:
         return
     text = option.values[0]
+    if key == "nnodes" and ":" in text:
+        return
     if "$" in text or "`" in text:
         plan.block(name, f"--{key} {text}")
         return

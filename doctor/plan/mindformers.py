@@ -13,9 +13,9 @@ import os
 from difflib import get_close_matches
 from typing import Any
 
-from doctor.plan import fill
+from doctor.plan import fill, limits
 from doctor.plan.schema import Plan, Trouble, Value
-from doctor.plan.spelling import nearest, nearest_type
+from doctor.plan.spelling import SHORT, distance, nearest, nearest_type, own_word
 from doctor.plan.yamltree import Node, decode, nesting, read_bytes, read_tree
 
 MAX_BASES = 16
@@ -73,6 +73,7 @@ PLACES = {
     "seed": "run.seed", "run_mode": "run.mode", "use_parallel": "run.parallel",
     "load_checkpoint": "checkpoint.load", "load_ckpt_format": "checkpoint.load_format",
     "profile": "profile.on", "profile_start_step": "profile.start", "profile_stop_step": "profile.stop",
+    "only_save_strategy": "checkpoint.only_strategy",
     "auto_trans_ckpt": "checkpoint.transform", "micro_batch_interleave_num": "parallel.micro_interleave",
     "parallel_config.data_parallel": "parallel.dp", "parallel_config.model_parallel": "parallel.mp",
     "parallel_config.context_parallel": "parallel.cp", "parallel_config.pipeline_stage": "parallel.pp",
@@ -227,10 +228,16 @@ WORDS = {
     "moe_token_dispatcher_type": ("alltoall", "alltoall_deredundency", "alltoall_zero_redundancy", "allgather"),
     "scoring_func": ("sigmoid", "softmax", "sqrtsoftplus"),
     "search_mode": ("recursive_programming", "dynamic_programming", "sharding_propagation"),
+    "extend_method": ("none", "pi", "ntk", "yarn", "llama3", "dynamic_ntk", "linear"),
 }  # fmt: skip
 """Words that a key takes: mindformers ``transformer_config.py``, ``modules/activation.py``, ``moe/router.py``;
 MindSpore ``_auto_parallel_context.py``. A word close to one of them is a slip, any other may be
 one's own."""
+
+CLOSED_WORDS = ("hidden_act", "position_embedding_type", "extend_method")
+"""Keys of ``WORDS`` that take no other word."""
+COLUMNS = ("input_ids", "labels", "loss_mask", "position_ids", "attention_mask")
+"""Columns of language models, in the order of their networks' inputs (mindformers templates, ``llama.py``)."""
 
 LLAMA_LIKE = ("LlamaConfig", "ChatGLM2Config", "GPT2Config")
 GATED = ("swiglu", "silu", "fusedswiglu", "geglu")
@@ -416,6 +423,7 @@ class _Reader:
         if kind == "LlamaConfig":
             self.llama_ffn(section)
         self.offsets(section)
+        self.largest_token(section)
 
     def dtype(self, value: Any) -> Any:
         """A dtype name as the classes read it: any case in the legacy layout, also the short names in the others."""
@@ -511,7 +519,9 @@ class _Reader:
         self.recompute()
         self.callbacks()
         found = self.find("resume_training")
-        if found and found[0].data is not None:
+        if found and type(found[0].data) in (int, float):
+            found[2].add("file.wrong_types", "resume_training", found[3])
+        elif found and found[0].data is not None:
             fill.put(plan, found[2], "checkpoint.resume", bool(found[0].data), found[3], "resume_training", found[1])
         self.strategy()
         for path in ("parallel_config.optimizer_shard", "optimizer.shard", "parallel.gradient_shard", "gradient_shard"):
@@ -734,7 +744,7 @@ class _Reader:
             plan.derive("model.mla", True, "kv_lora_rank")
         for section in (("model", "model_config"), ("moe_config",), ("model",)):
             found = self.find(*section, "first_k_dense_replace")
-            if found and type(found[0].data) is int and found[0].data >= 0:
+            if found and type(found[0].data) is int:
                 fill.put(
                     plan, found[2], "model.dense_layers", found[0].data, found[3], "first_k_dense_replace", found[1]
                 )
@@ -768,7 +778,13 @@ class _Reader:
         if (node := tree.at("runner_wrapper", "scale_sense")) is not None and node.kind == "map":
             self.section_keys("scale_sense", node, set(sections.get("scale", ())), False)
         self.inner_models(tree.at(*section.split(".")), set(table["sections"]["model"]))
-        _everywhere(tree, notes, table)
+        kind = self.plan.get("model.type")
+        _everywhere(tree, notes, table, kind is None or kind in table["types"]["config"])
+        for name in table["maps"]:
+            node = tree.data.get(name)
+            if node is not None and node.kind != "map" and node.data not in (None, ""):
+                notes.add("file.wrong_types", name, tree.line_of(name))
+        self.columns()
         homes = {"parallel_config", "recompute_config", "runner_config", "runner_wrapper", "optimizer", "lr_schedule",
                  "moe_config",
                  "train_dataset", "callbacks", "context", "parallel"}  # fmt: skip
@@ -816,6 +832,49 @@ class _Reader:
         if whole and width % heads and "model.head_dim" not in sizes:
             line = next(node.line_of(k) for k in node.data if str(k) == key)
             self.notes.add("file.bad_values", f"{name}.{key} {heads}", line)
+        key, inner = sizes.get("model.ffn_size", ("", 0))
+        if (
+            type(width) is int
+            and type(inner) is int
+            and width > 0
+            and inner > 0
+            and not width // 2 <= inner <= 16 * width
+        ):
+            line = next(node.line_of(k) for k in node.data if str(k) == key)
+            self.notes.add("file.out_of_range", f"{name}.{key} {inner}", line)
+
+    def columns(self) -> None:
+        """Names and order of the columns that a language model is fed with: the order is that of its inputs."""
+        value = self.plan.values.get("data.columns")
+        names = value.value if value is not None else []
+        if value is None or not any(n == "labels" or distance(str(n)[:40], "input_ids") <= 2 for n in names):
+            return
+        fault = ""
+        if len(set(map(str, names))) < len(names):
+            fault = "twice: " + ", ".join(sorted({str(n) for n in names if names.count(n) > 1}))
+        elif "labels" in names and "input_ids" in names and names.index("labels") < names.index("input_ids"):
+            fault = "labels before input_ids"
+        else:
+            for name in names:
+                near = [c for c in COLUMNS if c not in names and distance(str(name)[:40], c) <= 2]
+                if near and name not in COLUMNS:
+                    fault = f"{name} ({near[0]})"
+                    break
+        if fault:
+            self.plan.put("data.columns_fault", value._replace(value=fault))
+
+    def largest_token(self, section: str) -> None:
+        """The largest special token of the model; negative ones mean that there is none."""
+        found = []
+        for key in ("bos_token_id", "eos_token_id", "pad_token_id"):
+            spot = self.find(*section.split("."), key)
+            value = spot[0].plain() if spot is not None and spot[0].weight < 100 else None
+            for token in value if isinstance(value, list) else [value]:
+                if spot is not None and type(token) is int and token >= 0:
+                    found.append((token, key, spot))
+        if found:
+            token, key, spot = max(found, key=lambda entry: entry[0])
+            fill.put(self.plan, spot[2], "model.largest_token", token, spot[3], key, spot[1])
 
     def pynative_layout(self) -> bool:
         """Whether the file has the sections of the pynative trainer."""
@@ -838,6 +897,8 @@ class _Reader:
             line = node.line_of(key)
             path = f"{name}.{word}" if name else word
             near = nearest(word, known - {str(k) for k in node.data}, 1 if name == "model" and foreign else 2)
+            if name == "model" and foreign and own_word(word, known):
+                near = None
             if near:
                 self.notes.slips.append((line, word, near))
             if closed:
@@ -852,9 +913,25 @@ class _Reader:
                 self.notes.add("file.unread_keys", f"{path} ({near})", line)
 
 
-def _everywhere(tree: Node, notes: fill.Notes, table: dict[str, Any]) -> None:
+def _typed(path: str, child: Node, line: int, notes: fill.Notes, kinds: dict[str, str]) -> None:
+    """Type and range of a value by its section and key: what all configurations of the wheels write as a switch or a
+    number is one, and a number may have a range."""
+    top, _, _ = path.partition(".")
+    key = path.rsplit(".", maxsplit=1)[-1]
+    name = f"{top}.{key}" if "." in path else key
+    value, kind, limit = child.data, kinds.get(name), limits.MINDFORMERS.get(name)
+    if limit is not None:
+        limits.check(notes, key, value, line, limit)
+    elif isinstance(value, str) and value and kind and not set("${") & set(value):
+        number = kind == "number" and fill.is_number_text(value)
+        notes.add("file.text_numbers" if number else "file.wrong_types", key, line)
+
+
+def _everywhere(tree: Node, notes: fill.Notes, table: dict[str, Any], known_class: bool) -> None:
     """What is wrong wherever it stands: a switch with two letters exchanged, one missing or one twice; a long key one
-    letter away from a known one; a sequence without a length."""
+    letter away from a known one; a sequence without a length; a value of another type than everywhere else.
+
+    ``known_class`` is off for a model class of the user's own, which may have keys and words of its own."""
     known = {key for part in ("sections", "pynative") for keys_ in table[part].values() for key in keys_}
     long = {key for key in known if len(key) >= 8}
     told = {line for line, *_ in notes.slips} | notes.lines_of("file.unknown_keys", "file.unread_keys")
@@ -871,19 +948,27 @@ def _everywhere(tree: Node, notes: fill.Notes, table: dict[str, Any]) -> None:
                 path = f"{name}.{key}" if name else key
                 if child.kind != "scalar":
                     pending.append((path, child))
-                elif isinstance(child.data, str) and child.data.lower() in SWITCH_SLIPS:
+                    continue
+                if child.data is not None:
+                    _typed(path, child, line, notes, table["kinds"])
+                if isinstance(child.data, str) and child.data.lower() in SWITCH_SLIPS:
                     notes.add("file.wrong_types", key, line)
                     right = get_close_matches(child.data.lower(), ("true", "false"), 1, 0.6)
                     notes.slips += [(line, child.data, word.capitalize()) for word in right]
                 elif key in WORDS and isinstance(child.data, str) and child.data.lower() not in WORDS[key]:
-                    meant = nearest(child.data.lower(), WORDS[key], 2)
+                    meant = nearest(child.data.lower(), WORDS[key], 2, SHORT)
                     if meant:
                         notes.add("file.near_values", f"{key} {child.data} ({meant})", line)
+                    elif key in CLOSED_WORDS and child.data and known_class:
+                        notes.add("file.unknown_words", f"{key} {fill.shown(child.data)}", line)
                 elif key == "seq_length" and type(child.data) is int and child.data < 1 and "." in path:
                     notes.add("file.bad_values", f"{path} {fill.shown(child.data)}", line)
+            for raw in node.data:
+                key, line = str(raw), node.line_of(raw)
+                path = f"{name}.{key}" if name else key
                 if len(key) >= 8 and key not in known and line not in told:
                     near = nearest(key, long - {str(k) for k in node.data}, 1)
-                    if near:
+                    if near and (known_class or not own_word(key, known)):
                         notes.add("file.unread_keys", f"{path} ({near})", line)
                         notes.slips.append((line, key, near))
 

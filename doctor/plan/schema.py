@@ -74,6 +74,15 @@ file.bad_values      list    -      values of a model inside the model (vision, 
 file.near_types      list    -      class names that are not registered and close to one that is
 file.near_values     list    -      words that are none of those a setting takes and close to one of them
 file.unknown_options list    -      options of a launch script that do not exist and are close to one that does
+file.out_of_range    list    -      numbers that no run can mean
+file.unknown_words   list    -      words that are none of those a setting takes, and close to none of them
+file.rope_faults     list    -      what is wrong with the scaling of rotary positions
+file.conflicts       list    -      options of a launch script that exclude each other
+file.lacking_options list    -      options of a launch script without the one they need
+file.idle_options    list    -      options of a launch script that have no effect beside, or without, another one
+file.broken_options  list    -      options of a launch script with a wrong dash or without their value
+file.unset_names     list    -      variables of a launch script that are never set as they are used
+file.open_quotes     list    -      quotes of a script that are never closed
 file.cut_lines       list    -      where the command of a launch script ends before its last option
 file.foreign_types   list    -      class names that are not registered with the library
 file.nesting         int     -      depth of nested mappings
@@ -81,9 +90,15 @@ run.mode             string  -      train, finetune, eval, predict
 run.training         bool    -      whether the run trains
 run.parallel         bool    -      whether more than one device is used
 run.seed             int     -      seed of all ranks
+run.nodes            int     -      machines of the run, as the launcher is told
+run.node_rank        int     -      number of this machine among them, from 0
+run.max_connections  string  -      CUDA_DEVICE_MAX_CONNECTIONS that a launch script sets
 run.port             int     -      port where the processes meet
 model.type           string  -      configuration class or model type
 model.arch           string  -      model class
+model.arch_family    string  -      family that the model class belongs to, where it is not that of the type
+model.largest_token  int     token  largest of the special token numbers (begin, end, padding)
+model.layer_kinds    int     -      entries of the list of layer kinds
 model.hidden_size    int     -      width of the residual stream
 model.num_layers     int     -      transformer layers, without those of multi-token prediction
 model.num_heads      int     -      query heads
@@ -152,6 +167,7 @@ data.batch_size      int     -      batch size written in the dataset section
 data.workers         int     -      threads or processes of the data pipeline
 data.drop_remainder  bool    -      a last smaller batch is left out
 data.columns         list    -      columns handed to the model
+data.columns_fault   string  -      what is wrong with the names or the order of the columns
 data.num_columns     int     -      number of columns
 data.prefetch        int     batch  batches kept ready
 data.num_shards      int     -      shards the dataset is cut into by hand
@@ -244,6 +260,7 @@ checkpoint.format    string  -      ckpt or safetensors
 checkpoint.enc_key_length int byte  length of the encryption key
 checkpoint.load      string  -      what is loaded
 checkpoint.load_format string -     ckpt or safetensors
+checkpoint.only_strategy bool -     the run ends once the parallel strategy is written
 checkpoint.transform bool    -      slices are turned into those of this run while loading
 checkpoint.resume    bool    -      training goes on where a run ended
 context.call_depth   int     -      deepest nesting of calls while compiling

@@ -29,7 +29,7 @@ LAUNCH_OLD = frozenset(("distribute", "log-level"))
 
 _MARK = re.compile(
     r"msrun|npu-smi|hccl_tools|msprof|mindformer|HCCL_|ASCEND_|davinci|hisi_hdc|devmm_svm|mindspore|RANK_TABLE|"
-    r"fwkacllib|himix|GLOG_v"
+    r"fwkacllib|himix|GLOG_v|--tensor-model-parallel-size"
 )
 _SET = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _PIN = re.compile(r"mindspore==2\.[1-6](?:\.\d+)*(?:rc\d+)?")
@@ -66,6 +66,12 @@ def read(path: str, text: str) -> Plan | None:
 def into(plan: Plan, path: str, text: str) -> None:
     """Put what stands in a script into ``shell.*`` of its plan; a list without entries is empty."""
     lines = text.splitlines()
+    line = megatron.open_quote(text) if "<<" not in text and "case " not in text else 0
+    opened = Value([], "derived", whose="the whole file")
+    if line:
+        shown = lines[line - 1].strip()[:300] if line <= len(lines) else ""
+        opened = Value([shown or '"'], "set", path, line, "", shown)
+    plan.put("file.open_quotes", opened)
     found = scan(text).found
     for name in NAMES:
         rows = found.get(name, [])

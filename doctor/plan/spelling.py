@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+SHORT = 0.7
+"""How alike a word and one of a few accepted ones must be; keys, of which there are hundreds, must be more so."""
 
-def nearest(word: str, known: Iterable[str], edits: int) -> str | None:
+
+def nearest(word: str, known: Iterable[str], edits: int, alike: float = 0.84) -> str | None:
     """The known key that a word is most likely a misspelling of: at most ``edits`` letters away, and no other name
     for the same thing (a plural, ``num_`` for ``n_``, another number)."""
     if len(word) < 4:
         return None
-    for candidate in get_close_matches(word, sorted(known), 3, 0.84):
-        if _distance(word, candidate) <= (1 if len(word) < 8 else edits) and not _other_name(word, candidate):
+    for candidate in get_close_matches(word, sorted(known), 3, alike):
+        if distance(word, candidate) <= (1 if len(word) < 8 else edits) and not _other_name(word, candidate):
             return candidate
     return None
 
@@ -23,20 +26,30 @@ def nearest_type(word: str, known: list[str]) -> str | None:
         if candidate.lower() == word.lower():
             return candidate
     for candidate in get_close_matches(word, known, 2, 0.85):
-        if _distance(word, candidate) <= 2 and not _other_name(word, candidate):
+        if distance(word, candidate) <= 2 and not _other_name(word, candidate):
             return candidate
     return None
 
 
+def own_word(word: str, known: Iterable[str]) -> bool:
+    """Whether all parts of a key are parts of known keys: meant as it is (``compute_type``), unlike a slip, which
+    leaves a part that no key has (``compute_dtpye``)."""
+    parts = {part for key in known for part in key.split("_")}
+    return all(part in parts for part in word.split("_"))
+
+
 def _other_name(one: str, other: str) -> bool:
-    """Names that differ in digits, in a plural or in the way a number is called are different names."""
+    """Names that differ in digits, in a plural, in a last capital or in the way a number is called are different
+    names."""
+    if one[:-1] == other and one[-1:].isupper():
+        return True
     if one + "s" == other or other + "s" == one:
         return True
     strip = str.maketrans("", "", "0123456789")
     return one.translate(strip) == other.translate(strip) or one.replace("num_", "n_") == other.replace("num_", "n_")
 
 
-def _distance(one: str, other: str) -> int:
+def distance(one: str, other: str) -> int:
     """Edits (insert, delete, replace, swap of neighbours) between two short words."""
     before: list[int] = []
     row = list(range(len(other) + 1))

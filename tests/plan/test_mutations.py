@@ -239,7 +239,7 @@ esac
         ("rms_norm_esp", 1e-6, "CFG509"),
         ("model_type", "lama", "CFG630"),
         ("hidden_act", "sillu", "CFG630"),
-        ("rope_theta", -1.0, "CFG624"),
+        ("rope_theta", -1.0, "CFG635"),
         ("model_type", "my_model", None),
         ("my_own_setting", 1, None),
     ],
