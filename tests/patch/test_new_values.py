@@ -52,7 +52,7 @@ SCRIPT = """torchrun --nproc_per_node 8 pretrain_gpt.py \\
 """
 CASES = [
     ("c.yaml", YAML, "only_save_strategy: False", "only_save_strategy: True", "CFG644", 1),
-    ("c.yaml", YAML, '"58GB"', '"0.5GB"', "CFG665", 1),
+    ("c.yaml", YAML, '"58GB"', '"0.5GB"', "CFG705", 1),
     ("c.yaml", YAML, "parallel_mode: 1", "parallel_mode: 0", "PAR562", 1),
     ("c.yaml", YAML, "1.e-5", "1.e-15", "CFG647", 1),
     ("c.yaml", YAML, "0.03", "0.9", "CFG648", 1),
