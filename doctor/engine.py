@@ -182,8 +182,17 @@ def diagnose(inputs: Sequence[str], options: Options = DEFAULTS, *, paste: bytes
         states = pasted.judge(base, pieces, told)
         diagnoses = pasted.merged(diagnoses, states, len(findings))
         findings += states.findings
-        seen = [s._replace(state="read", why={}) if _now_judged(s, states.sources) else s for s in seen]
-        understood = states.sources if any(f.verdict is Verdict.PASS for f in states.findings) else frozenset()
+        whole = states.sources - states.partly.keys()
+        wrong = {e.source for d in states.diagnoses if d.severity in ("error", "warning") for e in d.evidence}
+        seen = [
+            s._replace(state="read", why={})
+            if _now_judged(s, whole | wrong)
+            else s._replace(why=_only(states.partly[s.name]))
+            if s.state == "not_judged" and s.name in states.partly
+            else s
+            for s in seen
+        ]
+        understood = whole if any(f.verdict is Verdict.PASS for f in states.findings) else frozenset()
     if plan is not None and scans and diagnoses:
         from doctor import causes
 
@@ -487,6 +496,22 @@ def _of_tables(tables: "Sequence[Table]", problem: tuple[str, str] | None) -> tu
     if why:
         return "not_judged", why
     return ("partial", PROBLEM_TEXT["cut"]) if any(table.cut for table in tables) else ("read", Text())
+
+
+SETTINGS = 8
+"""Settings of notes that are named as judged."""
+
+
+def _only(settings: Sequence[str]) -> Text:
+    """Why notes are not judged as a whole."""
+    more = len(settings) > SETTINGS
+    shown = settings[:SETTINGS]
+    return {
+        "zh": "只能判断其中这些设置，未见问题：" + "、".join(shown) + (" 等" if more else ""),
+        "en": "only these settings could be judged, nothing wrong in them: "
+        + ", ".join(shown)
+        + (" and others" if more else ""),
+    }
 
 
 def _now_judged(seen: InputSeen, sources: frozenset[str]) -> bool:

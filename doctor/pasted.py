@@ -10,6 +10,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from doctor import checkup
@@ -27,11 +28,13 @@ class Origin(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """``findings``: what passed and what failed. ``sources``: the inputs that answered any question."""
+    """``findings``: what passed and what failed. ``sources``: the inputs that answered any question. ``partly``: of
+    these the notes, with the settings in them that could be judged; the rest of them was not."""
 
     findings: tuple[Finding, ...]
     diagnoses: tuple[Diagnosis, ...]
     sources: frozenset[str]
+    partly: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 def readers() -> Iterator[object]:
@@ -84,9 +87,9 @@ def judge(base: RuleBase, pieces: Sequence[tuple[str, Piece]], facts: Mapping[st
     """Run the checks over what some inputs show of a machine, and judge the configurations and sources among them.
     ``facts`` are versions that the inputs name."""
     raws, origins = answers([*(piece for piece in pieces if piece[1].kind not in FILES), *_variables(pieces)])
-    of_files, files = _of_files(base, [piece for piece in pieces if piece[1].kind in FILES], facts)
+    of_files, files, partly = _of_files(base, [piece for piece in pieces if piece[1].kind in FILES], facts)
     if not raws:
-        return Judged(of_files, checkup.diagnose(base, of_files), files)
+        return Judged(of_files, checkup.diagnose(base, of_files), files, partly)
     run = checkup.Checkup(MemoryHost(raws, "paste"), base=base)
     for _ in run.steps():
         pass
@@ -97,7 +100,7 @@ def judge(base: RuleBase, pieces: Sequence[tuple[str, Piece]], facts: Mapping[st
     )
     findings += of_files
     names = frozenset(origin.name for origin in origins.values()) | files
-    return Judged(findings, checkup.diagnose(base, findings), names)
+    return Judged(findings, checkup.diagnose(base, findings), names, partly)
 
 
 def named(base: RuleBase, facts: Mapping[str, tuple[Any, str, int]]) -> Judged:
@@ -137,19 +140,31 @@ def _variables(pieces: Iterable[tuple[str, Piece]]) -> Iterator[tuple[str, Piece
                 yield name, Piece("environment", piece.first_line, found)
 
 
+_KNOWN_VARIABLE = re.compile(r"(?:HCCL|ASCEND|MS|GLOG|CANN|TASK)_\w+|PYTORCH_\w*ALLOC_CONF|LD_LIBRARY_PATH")
+
+
 def _of_files(
     base: RuleBase, pieces: Sequence[tuple[str, Piece]], facts: Mapping[str, Any]
-) -> tuple[tuple[Finding, ...], frozenset[str]]:
-    """What the configurations and sources among some inputs show, and which inputs those are."""
+) -> tuple[tuple[Finding, ...], frozenset[str], dict[str, tuple[str, ...]]]:
+    """What the configurations and sources among some inputs show, which inputs those are, and of notes the settings
+    that could be judged."""
     from doctor import static
 
     found: list[Finding] = []
     names: set[str] = set()
+    partly: dict[str, tuple[str, ...]] = {}
     for name, piece in pieces:
         if piece.kind == "python":
             judged = static.judge_source(name, piece.text, base, facts) or None
         else:
             judged = static.judge_text(name, piece.text, base, facts)
+            if judged is None:
+                noted = static.judge_notes(name, piece.text, base, facts)
+                known = [n for n, _ in _assignments(name, piece) if _KNOWN_VARIABLE.fullmatch(n)]
+                if noted or known:
+                    judged = list(noted.findings) if noted else []
+                    own = (*(noted.settings if noted else ()), *known)
+                    partly[name] = tuple(dict.fromkeys((*partly.get(name, ()), *own)))
         if judged is None:
             continue
         names.add(name)
@@ -157,7 +172,16 @@ def _of_files(
             if finding.verdict in (Verdict.PASS, Verdict.FAIL, Verdict.CRASH):
                 moved = (e._replace(line=e.line + piece.first_line - 1) if e.line else e for e in finding.evidence)
                 found.append(finding._replace(evidence=tuple(moved)))
-    return tuple(found), frozenset(names)
+    return tuple(found), frozenset(names), partly
+
+
+def _assignments(name: str, piece: Piece) -> list[tuple[str, str]]:
+    """(name, value) of the variables in a section of a configuration."""
+    from doctor.plan import loose
+
+    if "env" not in piece.text:
+        return []
+    return [(n, v) for n, _, v in (line.partition("=") for line in loose.environment(name, piece.text).splitlines())]
 
 
 def _at(evidence: Evidence, origins: dict[str, Origin]) -> Evidence:

@@ -51,12 +51,16 @@ def _findings(rule: Rule, whole: dict[str, Any], example: dict[str, Any], base: 
     Raises ValueError and OSError for an example that cannot be read.
     """
     if rule.kind == "when":
-        from doctor.plan import detect
+        from doctor.plan import detect, loose
         from doctor.plan.judge import judge_rule
 
         plan = detect.read(example["name"], example["config"])
         if plan is None:
-            raise ValueError("is no training plan")
+            plans, told = loose.read(example["name"], example["config"])
+            if not plans:
+                raise ValueError("is neither a training plan nor notes of one")
+            told |= example["facts"]
+            return [judge_rule(rule, whole, base.when[rule.id], one, told) for one in plans]
         if example["weights"] or example["weight_problem"]:
             _attach(plan, example)
         return [judge_rule(rule, whole, base.when[rule.id], plan, example["facts"])]

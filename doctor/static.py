@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from doctor import checkup
 from doctor.model import Fact, Finding, InputSeen, Unknown, Verdict
-from doctor.plan import detect
+from doctor.plan import cel, detect
 from doctor.plan.judge import facts_of, judge
 from doctor.plan.schema import Plan
 from doctor.rulebase import RuleBase
@@ -50,22 +50,42 @@ def files(paths: Sequence[str]) -> Iterator[str | Problem]:
 
 def judge_text(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -> list[Finding] | None:
     """The findings of a text that somebody gave, None if it describes no training run. The name of a paste tells
-    nothing: what looks like JSON is read as such, else as YAML; settings that no library reads are taken for what they
-    mean."""
+    nothing: what looks like JSON is read as such, else as YAML."""
     plan = plan_of(name, text)
-    if plan is not None:
-        return _titled(base, judge(plan, base, facts))
+    return None if plan is None else _titled(base, judge(plan, base, facts))
+
+
+class Noted(NamedTuple):
+    """What was found in notes, and the settings in them that any rule could judge, as they are written."""
+
+    findings: tuple[Finding, ...]
+    settings: tuple[str, ...]
+
+
+def judge_notes(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -> Noted | None:
+    """The findings of settings that no library of MindSpore reads, taken for what they mean; None if there is nothing
+    that can be judged. Advice is given only where it speaks of such notes: what helps a training with MindFormers is
+    no help to another framework."""
     from doctor.plan import loose
 
     plans, told = loose.read(name, text)
-    if not plans:
-        return None
     found: dict[str, Finding] = {}
+    settings: dict[str, None] = {}
     for one in plans:
         for finding in judge(one, base, told | dict(facts)):
+            if finding.verdict not in (Verdict.PASS, Verdict.FAIL, Verdict.CRASH):
+                continue
+            asked = [n[5:] for n in cel.names(base.when[finding.id]["if"]) if n.startswith("plan.")]
+            values = [one.values[n] for n in asked if n in one.values]
+            settings.update((v.key, None) for v in values if v.origin == "set")
+            advice = finding.verdict is Verdict.FAIL and finding.severity == "advice"
+            if advice and not any(n.startswith(("notes.", "precision.amp_level")) for n in asked):
+                continue
             if finding.id not in found or finding.verdict is Verdict.FAIL:
                 found[finding.id] = finding
-    return _titled(base, list(found.values()))
+    if not settings:
+        return None
+    return Noted(tuple(_titled(base, list(found.values()))), tuple(settings))
 
 
 def plan_of(name: str, text: str) -> Plan | None:

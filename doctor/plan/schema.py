@@ -60,7 +60,7 @@ class Trouble(NamedTuple):
 
 
 _TABLE = """
-file.kind            string  -      what the file is: mindformers, huggingface, megatron, script, shell
+file.kind            string  -      what the file is: mindformers, huggingface, megatron, script, shell, notes
 file.layout          string  -      of MindFormers: legacy (classes of 1.x), mcore (use_legacy False), pynative (2.x)
 file.problem         string  -      why the file cannot be read, empty if it can
 file.why             string  -      what the parser said, where it said anything
@@ -273,6 +273,74 @@ context.graph_kernel bool    -      graph kernel fusion
 context.memory_level string  -      memory_optimize_level
 context.precision_mode string -     precision mode of the compiler
 context.save_graphs  bool    -      graphs are written to disk
+notes.speaks         list    -      whose settings these are: vllm, megatron, deepspeed and the like
+notes.npu            bool    -      the settings are those of an Ascend NPU
+notes.chip           string  -      chip or card as written, in upper case
+notes.model          string  -      model as written, in lower case and without its folder
+notes.version_vllm_ascend string -  version of vllm-ascend
+notes.version_transformers string - version of transformers
+notes.version_llamafactory string - version of LLaMA-Factory
+notes.version_torch_npu string -    version of torch_npu
+notes.version_megatron string -     version of Megatron-core
+notes.version_mindyolo string -     version or branch of MindYOLO
+notes.max_length     int     token  longest sequence a serving engine takes
+notes.input_length   int     token  longest prompt a serving engine takes
+notes.rope_scaling   bool    -      the position encoding is stretched beyond its length
+notes.batched_tokens int     token  tokens of one step of a serving engine
+notes.whole_prefill  bool    -      a prompt is computed in one step, not in pieces
+notes.memory_share   double  -      part of the device memory a serving engine takes
+notes.weights_gib    double  GiB    weights of the whole model
+notes.quantization   string  -      how weights are quantized
+notes.prequantized   bool    -      the checkpoint itself holds quantized weights
+notes.export_bits    int     bit    width the weights are quantized to when they are exported
+notes.quantization_bits int  bit    width the weights are quantized to while they are loaded
+notes.kv_dtype       string  -      dtype of the key and value cache
+notes.weight_block   int     -      rows of a weight that share one scale
+notes.cut_width      int     -      inner width that tensor parallelism cuts, of a layer or an expert
+notes.draft_tokens   int     token  tokens that speculative decoding proposes in a step
+notes.sequence_cut   bool    -      a serving engine cuts activations along the sequence
+notes.engine         string  -      program or image as written
+notes.wrong_words    list    -      settings whose value is a word where a number belongs
+notes.warmup_share   double  -      warm-up steps written as a share
+notes.rope_type      string  -      kind of stretched position encoding
+notes.rope_lacks     list    -      what that kind needs and is not written
+notes.fused_on_host  bool    -      optimizer states on the host with an optimizer that runs on the device only
+notes.sleep          bool    -      a serving engine may give its memory back for a while
+notes.alloc_conf     string  -      options of the torch memory allocator
+notes.visible        int     -      devices that a variable leaves visible
+notes.local_devices  int     -      devices or processes of one host
+notes.zero_stage     int     -      ZeRO stage of DeepSpeed
+notes.offload_params bool    -      parameters are kept on the host
+notes.fp16           bool    -      mixed precision in float16 is switched on
+notes.bf16           bool    -      mixed precision in bfloat16 is switched on
+notes.pure_bf16      bool    -      parameters and optimizer states in bfloat16
+notes.text_switches  list    -      switches whose value is a text such as "false"
+notes.auto_values    list    -      settings of DeepSpeed that are left to the Trainer of transformers
+notes.own_loop       bool    -      DeepSpeed is called by a loop of one's own
+notes.train_batch    int     -      samples of one optimizer step as DeepSpeed is told
+notes.micro_batch    int     -      samples of one device and pass as DeepSpeed is told
+notes.accumulation   int     -      passes of one optimizer step as DeepSpeed is told
+notes.trainer_batch  int     -      samples of one device and pass as the Trainer is told
+notes.attention      string  -      kind of attention
+notes.packing        bool    -      several samples in one row
+notes.load_best      bool    -      the best checkpoint is loaded at the end
+notes.eval_strategy  string  -      when is evaluated: no, steps, epoch
+notes.save_strategy  string  -      when is saved: no, steps, epoch, best
+notes.eval_steps     int     step   steps between two evaluations
+notes.save_steps     int     step   steps between two checkpoints
+notes.generates      bool    -      evaluation generates text
+notes.tuning         string  -      full, lora, freeze
+notes.lora_absent    list    -      modules for adapters that the model family does not have
+notes.lora_names     string  -      modules that it has
+notes.classes        int     -      classes of a detector
+notes.class_names    int     -      names of classes
+notes.strict_load    bool    -      every parameter of a checkpoint must fit
+notes.coco_weights   bool    -      the weights are those of a detector trained on the 80 classes of COCO
+notes.weights_size   string  -      another size of detector that the weights are named after
+notes.label_length   int     -      longest label of text recognition
+notes.label_steps    int     -      steps of the prediction that the labels are aligned with
+notes.overflow_update bool   -      an overflow does not keep a step from being applied
+notes.expert_mp      int     -      tensor parallel size of experts
 """
 
 FACTS = """
@@ -320,6 +388,8 @@ class Plan:
         """(line, word, what it most likely is) of misspelt keys, switches and class names of the file"""
         self.meant: Plan | None = None
         """the plan with these words spelt right"""
+        self.whole = True
+        """of notes: whether it speaks of the whole model, not of a part such as a vision tower"""
         self.put("file.kind", Value(kind, "derived", whose="what stands in the file"))
 
     def put(self, name: str, value: Value) -> None:

@@ -29,7 +29,7 @@ def test_names_mean_the_same_wherever_they_stand():
     )
     assert len(plans) == 1
     assert (plans[0].get("parallel.mp"), plans[0].get("model.num_heads")) == (4, 32)
-    assert facts == {"version.mindspore": "2.2.10", "npu.soc": "910B3"}
+    assert facts == {"version.mindspore": "2.2.10", "npu.soc": "910B3", "npu.hbm_gib": 64.0}
     assert plans[0].values["parallel.mp"].line == 4
 
 
