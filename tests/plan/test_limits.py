@@ -181,6 +181,7 @@ def test_columns_stand_in_the_order_of_the_inputs(columns, fault):
 
 
 def test_keys_and_classes_of_code_of_ones_own_are_not_taken_for_slips():
-    text = "model: {model_config: {type: IFlytekSparkConfig, compute_type: bfloat16}}\noptimizer: {type: AdamWeightDecayX}\n"
+    text = "model: {model_config: {type: IFlytekSparkConfig, compute_type: bfloat16}}\n"
+    text += "optimizer: {type: AdamWeightDecayX}\n"
     plan = detect.read("c.yaml", text)
     assert plan.get("file.unread_keys") == [] and plan.get("file.near_types") == []
