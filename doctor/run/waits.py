@@ -142,11 +142,11 @@ def waits_of(
         for found in _ANSWERS.finditer(text):
             links.append((rank, ((found[1], -1),), "cqe" in text, source, seen))
         for found in _TRANSFER.finditer(text):
-            ends = [g for g in found.groups() if g]
+            said = [value for value in found.groups() if value]
             if rank is not None:
-                for place in _end(*ends[:3]):
+                for place in _end(*said[:3]):
                     where.setdefault(place, rank)
-            links.append((rank, _end(*ends[3:]), True, source, seen))
+            links.append((rank, _end(*said[3:]), True, source, seen))
         if source.several or rank is None:
             rank = None
             for found in _NODES.finditer(text):
@@ -162,7 +162,7 @@ def waits_of(
     for rank, places, transfer, source, seen in links:
         peer_ = next((where[place] for place in places if place in where), None)
         if peer_ is None:
-            peer_ = next((named for place in places if (named := _beside(place, where)) is not None), None)
+            peer_ = next((near for place in places if (near := _beside(place, where)) is not None), None)
         if peer_ is not None:
             if transfer and rank is not None and peer_ != rank and peer_ not in broken.setdefault(rank, []):
                 broken[rank].append(peer_)
@@ -182,8 +182,7 @@ def waits_of(
 
 def _end(server: str, device: str, address: str) -> tuple[tuple[str, int], ...]:
     """The names of one end of a transfer: the address of its port, and its card."""
-    card = ((server, int(device)),) if device.isdigit() else ()
-    return ((address, -1), *card)
+    return ((address, -1), (server, int(device))) if device.isdigit() else ((address, -1),)
 
 
 def _beside(place: tuple[str, int], where: Mapping[tuple[str, int], int]) -> int | None:
