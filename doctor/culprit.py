@@ -67,7 +67,7 @@ def examine(
     # several nodes have launchers of their own: the first end is that by the common clock, and a launcher has the
     # clock of the processes that it started
     exits.sort(key=lambda e: run.fixed(e.source, e.rank, e.seen.seconds) or float("inf"))
-    groups = _odd_one(base, _linked(groups, run, edges))
+    groups = _odd_one(base, _linked(base, groups, run, edges))
     tardy = _tardy(groups, run, edges)
     edges = edges._replace(edges={rank: peers for rank, peers in edges.edges.items() if rank != tardy})
     late = {
@@ -124,43 +124,43 @@ def _joining(base: RuleBase, groups: Sequence[Group], run: lanes.Run) -> bool:
     return waits_for == {"launch.rank_config"} and all(lane.step is None for lane in run.lanes.values())
 
 
-def _linked(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> Sequence[Group]:
+def _linked(base: RuleBase, groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> Sequence[Group]:
     """What a broken transfer says of the rank that reports it: the failure of its own link, or only that the other end
     is gone. The end whose transfers to several ranks broke is the faulty one. It is none of the two where the other
-    end says nothing any more, where another cause was there before, and where the others had already given up."""
-    told = [g for g in groups if not g.recovered and g.rank is not None]
-    links = [g for g in told if g.kind == "link"]
-    if not links:
-        return groups
-    spoke = {g.rank for g in told if g.kind in ("own", "weak", "link", "wait")}
+    end says nothing any more, where there is another cause, or a crash before, and where the others had given up."""
+    told = [(g.rank, g) for g in groups if not g.recovered and g.rank is not None]
+    links = [(rank, g) for rank, g in told if g.kind == "link"]
+    spoke = {rank for rank, g in told if g.kind in ("own", "weak", "link", "wait")}
     quiet = {rank for rank, lane in run.lanes.items() if rank not in spoke and lane.state != "ended"}
-    first = min((g.moment for g in told if g.kind == "own" and g.moment is not None), default=float("inf"))
-    waited = _earliest_by_rank(told, "wait")
+    first = float("inf")
+    for _, group in told:
+        if group.moment is not None and group.kind == "own":
+            # it takes a minute until a dead end is noticed, and clocks may be wrong by more than they say
+            first = min(first, group.moment - blame.AFTERWARDS)
+        elif group.moment is not None and group.kind == "weak" and topic_of(base, group.rule) == "process.killed":
+            first = min(first, group.moment)
+    waited = _earliest_by_rank(groups, "wait")
     votes, _ = waits.ends_of(edges)
     dead = sum(n for rank, n in votes.items() if rank in quiet)
     pointed = dead > 1 and dead * 2 >= sum(votes.values())
 
-    def echo(group: Group) -> bool:
-        partners = edges.broken.get(group.rank if group.rank is not None else -1, ())
-        if partners and all(peer in quiet for peer in partners):
+    def echo(rank: int, moment: float | None) -> bool:
+        partners = edges.broken.get(rank, ())
+        if all(peer in quiet for peer in partners) and (partners or pointed):
             return True
-        if (not partners and pointed) or group.moment is None:
-            return not partners and pointed
-        return group.moment > min(first + run.clocks.doubt, _gave_up(run, waited, group.rank))
+        return moment is not None and moment > min(first + run.clocks.doubt, _gave_up(run, waited, rank))
 
-    rest = {g.rank for g in links if not echo(g)}
+    faulty = {rank for rank, group in links if not echo(rank, group.moment)}
     ends: dict[int, set[int]] = {}
-    for rank in rest:
-        for peer in edges.broken.get(rank if rank is not None else -1, ()):
-            ends.setdefault(peer, set()).add(rank if rank is not None else -1)
-            ends.setdefault(rank if rank is not None else -1, set()).add(peer)
+    for rank in faulty:
+        for peer in edges.broken.get(rank, ()):
+            ends.setdefault(peer, set()).add(rank)
+            ends.setdefault(rank, set()).add(peer)
     order = sorted(ends, key=lambda rank: (-len(ends[rank]), rank))
     if order and len(ends[order[0]]) > max(1, *(len(ends[rank]) for rank in order[1:2])):
-        rest &= {order[0]}
-    return [
-        g if g.kind != "link" else g._replace(kind="own" if g.rank is None or g.rank in rest else "wait")
-        for g in groups
-    ]
+        faulty &= {order[0]}
+    echoes = {rank for rank, _ in links} - faulty
+    return [g._replace(kind="wait" if g.rank in echoes else "own") if g.kind == "link" else g for g in groups]
 
 
 def _odd_one(base: RuleBase, groups: Sequence[Group]) -> Sequence[Group]:

@@ -142,11 +142,11 @@ def waits_of(
         for found in _ANSWERS.finditer(text):
             links.append((rank, ((found[1], -1),), "cqe" in text, source, seen))
         for found in _TRANSFER.finditer(text):
-            ends = [g for g in found.groups() if g]
+            said = [value for value in found.groups() if value]
             if rank is not None:
-                for place in _end(*ends[:3]):
+                for place in _end(*said[:3]):
                     where.setdefault(place, rank)
-            links.append((rank, _end(*ends[3:]), True, source, seen))
+            links.append((rank, _end(*said[3:]), True, source, seen))
         if source.several or rank is None:
             rank = None
             for found in _NODES.finditer(text):
@@ -182,8 +182,7 @@ def waits_of(
 
 def _end(server: str, device: str, address: str) -> tuple[tuple[str, int], ...]:
     """The names of one end of a transfer: the address of its port, and its card."""
-    card = ((server, int(device)),) if device.isdigit() else ()
-    return ((address, -1), *card)
+    return ((address, -1), (server, int(device))) if device.isdigit() else ((address, -1),)
 
 
 def _beside(place: tuple[str, int], where: Mapping[tuple[str, int], int]) -> int | None:

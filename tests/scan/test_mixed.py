@@ -140,6 +140,11 @@ def test_what_is_no_rank_splits_nothing(lines):
     assert mixed.way_of("train.log", "\n".join(lines).encode()) is None
 
 
+def test_a_run_of_hundreds_of_ranks_is_told_from_the_numbers_before_its_records():
+    lines = "\n".join(text("{n:3d}: ", ranks=900, root=-1))
+    assert mixed.way_of("slurm.out", lines.encode()) is not None
+
+
 def test_a_file_that_is_named_after_a_rank_is_that_ranks():
     assert mixed.way_of("msrun_log/worker_3.log", "\n".join(text("[rank{n}]: ")).encode()) is None
 
