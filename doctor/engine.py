@@ -420,8 +420,8 @@ def _kept(read: Read) -> Kept:
         state, why = "partial", _problem_text(*scan.problem)
     elif scan.cancelled:
         state, why = "partial", PROBLEM_TEXT["time"]
-    facts: dict[str, tuple[Any, int]] = {}
-    if scan.size:
+    facts: dict[str, tuple[Any, int]] = dict(read.facts or {})
+    if scan.size and read.facts is None:
         from doctor.scan.versions import facts as versions
 
         facts = dict(versions(scan.head))

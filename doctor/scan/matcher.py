@@ -206,6 +206,7 @@ class _HyperscanStream:
         self._late: list[Hit] = []  # hits so near the end of the data that an anchor may reach beyond
         self._tail = b""  # the newest data, as much as an anchor may reach back
         self._seen = 0
+        self._border = 1 << 62  # where the looking for stems ends
         self._open(engine.database if engine.stemmed else engine.whole(), 0)
         self._stemmed = engine.stemmed
 
@@ -274,11 +275,11 @@ class _HyperscanStream:
             count = len(exact)
             by_next, rest = holders(aid)
             for before, text, held, fold in (*by_next.get(data[at : at + 2].lower(), ()), *rest):
-                start = at - before
-                if start < 0:
+                start, stop = at - before, end - before + len(text)
+                if start < 0 or stop > self._border:
                     continue
                 if data[start : start + len(text)].lower() == text if fold else data.startswith(text, start):
-                    exact.append((end - before + len(text), held))
+                    exact.append((stop, held))
             vain += len(exact) == count
         self._engine.vain += vain
         exact.sort()
@@ -290,6 +291,7 @@ class _HyperscanStream:
         """Look for the anchors themselves from now on. What lies over the border is met by reading the newest data
         again."""
         self._engine.stemmed = self._stemmed = False
+        self._border = self._seen
         self._shut()
         again = chunk if len(chunk) > len(self._tail) else self._tail
         count = len(self.losses)
