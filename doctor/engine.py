@@ -469,14 +469,14 @@ def _kept(read: Read) -> Kept:
         state, why = "partial", _problem_text(*scan.problem)
     elif scan.cancelled:
         state, why = "partial", PROBLEM_TEXT["time"]
-    facts: dict[str, tuple[Any, int]] = {}
-    several: set[str] = set()
-    if scan.size:
+    found: dict[str, tuple[Any, int]] = dict(read.facts or {})
+    several = set(read.several)
+    if scan.size and read.facts is None:
         from doctor.scan.versions import facts as versions
 
-        facts = dict(versions(scan.head, several))
+        found = dict(versions(scan.head, several))
     return Kept(
-        scan._replace(head=b""), names, read.judged, state, why, read.suspicious, read.pieces, facts, read.tables,
+        scan._replace(head=b""), names, read.judged, state, why, read.suspicious, read.pieces, found, read.tables,
         tuple(own._replace(head=b"") for own in read.ranks), frozenset(several),
     )  # fmt: skip
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from typing import Any
 
 
@@ -35,16 +34,26 @@ def lazy_bytes(pattern: bytes, flags: int = 0) -> re.Pattern[bytes]:
     return Lazy(pattern, flags)  # type: ignore[return-value]
 
 
+_loaded: list[Any] = []
+
+
+def numpy_at_hand() -> Any:
+    """numpy if ``load_numpy`` has loaded it, else None: it is not worth its import everywhere."""
+    return _loaded[0] if _loaded else None
+
+
 def load_numpy() -> None:
     """Import numpy without the threads of its linear algebra: nothing here multiplies large matrices, and their start
     takes as much time as the rest of the import (measured: 100 ms of CPU against 50 on two cores, more on many)."""
-    if "numpy" in sys.modules:
+    if _loaded:
         return
     name = "OPENBLAS_NUM_THREADS"
     before = os.environ.get(name)
     os.environ[name] = before or "1"
     try:
-        import numpy  # noqa: F401
+        import numpy
+
+        _loaded.append(numpy)
     finally:
         # what is started later shall have the user's own setting
         if before is None:

@@ -8,8 +8,13 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from doctor.scan.lazy import load_numpy
 from doctor.scan.read import Read, read_path
 from doctor.scan.scanner import Matcher
+from doctor.scan.versions import facts
+
+NUMPY_FROM = 512 << 20
+"""Bytes for which numpy is loaded once for all processes: the training lines of a large run are likely to take it."""
 
 _worker: dict[str, Any] = {}
 
@@ -32,7 +37,11 @@ def _one(job: tuple[int, str, str]) -> tuple[int, Read]:
         with done.get_lock():
             done.value += count
 
-    return number, read_path(_worker["matcher"], name, path, lambda: bool(_worker["stopped"].value), add)
+    read = read_path(_worker["matcher"], name, path, lambda: bool(_worker["stopped"].value), add)
+    # here, where there are several to do it; the head itself stays here too
+    several: set[str] = set()
+    found = facts(read.scan.head, several) if read.scan.size else {}
+    return number, read._replace(scan=read.scan._replace(head=b""), facts=found, several=frozenset(several))
 
 
 def read_files(
@@ -59,6 +68,8 @@ def read_files(
         _worker.pop("matcher", None)
     jobs = [(n, name, path) for n, (name, path) in enumerate(files)]
     jobs.sort(key=lambda job: -_size(job[2]))
+    if method == "fork" and sum(_size(path) for _, _, path in jobs) >= NUMPY_FROM:
+        load_numpy()
     told = 0
     pool = context.Pool(workers, _start, (matcher.base.folder, matcher.engine.name, stopped, done))
     interrupted = False

@@ -67,6 +67,10 @@ class Read(NamedTuple):
     tables: "tuple[Table, ...]" = ()
     ranks: tuple[Scanned, ...] = ()
     """of a source that holds several ranks: the scan of each; ``scan`` is then that of the other lines"""
+    facts: "dict[str, tuple[str, int]] | None" = None
+    """the version facts of its head, if they were looked for already"""
+    several: "frozenset[str]" = frozenset()
+    """those of which different values are named"""
 
 
 def read_source(

@@ -578,25 +578,34 @@ class Scanner:
         waiting = self._waiting
         line_stop = -1
         start = 0
+        raw: bytes | None = None
         anchors: dict[int, int] = {}
         done = 0
+        base, part = 0, b""  # the chunk that holds the hit
         for end, aid in waiting:
             if end > limit:
                 break
             done += 1
             if end - 1 > line_stop:  # the newline itself belongs to its line
                 if anchors:
-                    self._line(start, line_stop, anchors)
+                    self._line(start, line_stop, anchors, raw)
                     anchors = {}
-                start = window.line_start(end - 1)
-                line_stop = window.line_end(end - 1)
+                at = end - 1 - base
+                if not 0 <= at < len(part):
+                    base, part = window.part(end - 1)
+                    at = end - 1 - base
+                first, last = part.rfind(b"\n", 0, at) + 1, part.find(b"\n", at)
+                if first > 0 and last >= 0:
+                    start, line_stop, raw = base + first, base + last, part[first:last]
+                else:  # the line goes over the border of a chunk
+                    start, line_stop, raw = window.line_start(end - 1), window.line_end(end - 1), None
                 if line_stop >= limit and not final and line_stop - start < CHUNK:
                     done -= 1
                     break
             if aid not in anchors:
                 anchors[aid] = end
         if anchors:
-            self._line(start, line_stop, anchors)
+            self._line(start, line_stop, anchors, raw)
         del waiting[:done]
         if self._late_at:
             self._settle_late()
@@ -682,10 +691,11 @@ class Scanner:
                 return
             end = start
 
-    def _line(self, start: int, stop: int, anchors: dict[int, int]) -> None:
-        """Judge one line. The same message again (but for its time stamp) gives the same answer, which is remembered:
-        a failing run repeats itself."""
-        raw = self._window.slice(start, stop)
+    def _line(self, start: int, stop: int, anchors: dict[int, int], raw: bytes | None) -> None:
+        """Judge one line, given its bytes if they are at hand. The same message again (but for its time stamp) gives
+        the same answer, which is remembered: a failing run repeats itself."""
+        if raw is None:
+            raw = self._window.slice(start, stop)
         if raw.startswith(_QUIET_HEADS):
             anchors = {a: e for a, e in anchors.items() if a in self.matcher.loud}
             if not anchors:

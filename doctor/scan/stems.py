@@ -45,6 +45,8 @@ PLAIN = """
  tokens tool topology torch total trainer training transformers transformer transport type types unit update usage
  use used user using utilization value vector version visible vocab wait waiting warmup warning warnings weight weights
  when will with worker write
+ of the to the in the is the on the for the from the with the and the that the by the at the as the
+ it is this is there is that is which is will be to be can be have been has been is set
 """.replace("\n", " ").encode()
 """Words that healthy programs print; a stem that stands in one of them would be met all the time. ``COMMON`` is
 another thing: words that are no anchor alone, and many of those are met in failures only."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from doctor.scan import records
 from doctor.scan.lazy import lazy_bytes
-from doctor.scan.series import values_of
+from doctor.scan.series import Steps
 
 STEPS = 24
 """Training lines taken at the beginning of a source, and as many at its end."""
@@ -55,12 +55,13 @@ class Told(NamedTuple):
 def told(head: bytes, tail: bytes, *, whole: bool) -> Told:
     """What the beginning and the end of a source tell. ``whole``: both are the same bytes."""
     world, rank = _world(head)
+    steps = Steps()
     beats: dict[str, float] = {}
     for line in _training(head, forward=True):
-        _beat(line, beats)
+        _beat(line, beats, steps)
     ends: dict[str, float] = {}
     for line in () if whole and len(beats) < STEPS else _training(tail, forward=False):
-        _beat(line, ends)
+        _beat(line, ends, steps)
     # a run that was started again passes its steps twice: the last time counts
     beats.update(ends)
     _marks(head, beats)
@@ -107,7 +108,7 @@ def _training(data: bytes, *, forward: bool) -> Iterator[bytes]:
         at = stop if forward else start
 
 
-def _beat(line: bytes, beats: dict[str, float]) -> None:
+def _beat(line: bytes, beats: dict[str, float], steps: Steps) -> None:
     """The step of a training line and its time, if it has both and speaks for its own rank."""
     if len(beats) >= STEPS:
         return
@@ -115,10 +116,7 @@ def _beat(line: bytes, beats: dict[str, float]) -> None:
     head = records.head_of(stripped.text)
     if head is None or head.seconds is None or stripped.rank is not None:
         return
-    values, kind, _, _ = values_of(line)
-    if kind != "train":
-        return
-    own = {v.column: line[v.start : v.stop] for v in values if v.column in ("step", "epoch")}
+    own = steps.of(line)
     if "step" in own:
         # lines come from the end inwards as well: what was seen first is the outermost
         beats.setdefault(f"s{own.get('epoch', b'').decode()}/{own['step'].decode()}", head.seconds)

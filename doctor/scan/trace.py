@@ -34,10 +34,10 @@ class Tracer(Scanner):
         self.anchored = 0
         """lines that hold an anchor of the rule"""
 
-    def _line(self, start: int, stop: int, anchors: dict[int, int]) -> None:
+    def _line(self, start: int, stop: int, anchors: dict[int, int], raw: bytes | None) -> None:
         own = {aid: end for aid, end in anchors.items() if self.matcher.anchors.targets(aid)}
         before = self._counts.get(self.rule.id, 0)
-        super()._line(start, stop, anchors)
+        super()._line(start, stop, anchors, raw)
         if not own:
             return
         self.anchored += 1

@@ -178,12 +178,14 @@ def _mentions(lines: list[str]) -> Iterator[tuple[int, str, str]]:
         if not raw:
             continue
         low = raw[:4096].lower()
-        if not pending and not any(word in low for word in words):
-            continue
-        if not pending and ("step:[" in low or "samples/s/p" in low):
-            continue  # a training line
-        if not pending and low[:1] == "[" and "):2" in low[:120] and not any(word in low for word in in_records):
-            continue  # a log record names its source file and process, which are no versions
+        if not pending:
+            # what most lines are comes first
+            if "step:[" in low or "samples/s/p" in low:
+                continue  # a training line
+            if low[:1] == "[" and "):2" in low[:120] and not any(word in low for word in in_records):
+                continue  # a log record names its source file and process, which are no versions
+            if not any(word in low for word in words):
+                continue
         line = clean(raw).strip()
         low = line.lower()
         if pending:

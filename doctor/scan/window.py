@@ -32,6 +32,15 @@ class Window:
     def end(self) -> int:
         return self.base + sum(map(len, self.parts))
 
+    def part(self, pos: int) -> tuple[int, bytes]:
+        """(offset, bytes) of the chunk that holds an offset, the last one if it lies behind them all."""
+        at, part = self.base, b""
+        for part in self.parts:
+            if pos < at + len(part):
+                return at, part
+            at += len(part)
+        return at - len(part), part
+
     def slice(self, start: int, stop: int) -> bytes:
         """Bytes from ``start`` to ``stop``, as far as they are at hand."""
         out = []

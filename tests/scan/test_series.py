@@ -2,11 +2,13 @@
 
 import math
 from itertools import pairwise
+from random import Random
 
 import pytest
 
 from doctor.rulebase import load
 from doctor.scan import series
+from doctor.scan.lazy import load_numpy
 from doctor.scan.scanner import Matcher, Scanner, scan_text
 
 LINES = [
@@ -398,3 +400,27 @@ def test_negative_and_huge_values_are_read_as_they_are():
         [f"step: {n}, loss: -{n}.25, lr: 1e-5" for n in range(1, 5)] + ["step: 5, loss: 1e300, lr: 1"]
     )
     assert columns["loss"] == [-1.25, -2.25, -3.25, -4.25, 1e300]
+
+
+@pytest.mark.parametrize(
+    ("digits", "decimals", "all_at_once"),
+    [(5, 4, True), (1, 2, True), (3, 0, True), (9, 5, True), (1, 13, True), (0, 3, True), (9, 9, False)],
+)
+def test_numbers_of_equal_make_read_at_once_are_what_float_gives(digits, decimals, all_at_once):
+    load_numpy()
+    random = Random(digits)
+    texts = [
+        (b"%0*d" % (digits, random.randrange(10**digits)) if digits else b"")
+        + (b".%0*d" % (decimals, random.randrange(10**decimals)) if decimals else b"")
+        for _ in range(2000)
+    ]
+    found = series._at_once(texts)
+    assert (found is not None) == all_at_once
+    assert found is None or list(found) == [float(text) for text in texts]
+
+
+@pytest.mark.parametrize("odd", [b"1e05", b"-1.5", b"+1.5", b"1.2.", b" 1.5", b"nan.", b"12.3", b"1.5"])
+def test_one_number_of_another_make_leaves_all_to_float(odd):
+    load_numpy()
+    assert series._at_once([b"1.25"] * 100) is not None
+    assert series._at_once([b"1.25"] * 100 + [odd]) is None

@@ -26,6 +26,13 @@ def test_the_last_steps_of_a_long_log_are_known_too():
     assert "s1/1" in found and "s1/1999" in found and len(found) < 100
 
 
+def test_lines_of_several_makes_carry_their_steps_and_an_evaluation_none():
+    other = "2026-03-18 08:01:00,000 - mf[c.py:5] - INFO - step: 7, epoch: 2, loss: 1.0\n"
+    evaluation = "2026-03-18 08:02:00,000 - mf[c.py:5] - INFO - step: 8, epoch: 2, eval_loss: 1.0\n"
+    found = dict(of(STEP.format(1, 1) + other + STEP.format(2, 2) + evaluation).beats)
+    assert [key for key in found if key[0] == "s"] == ["s1/1", "s2/7", "s1/2"]
+
+
 @pytest.mark.parametrize(
     ("text", "world"),
     [
