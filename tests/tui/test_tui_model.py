@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from screen_helpers import HERE, same_screen, settle, shows, text_of
-from textual.widgets import DataTable, Input, Tree
+from textual.widgets import DataTable, Input, OptionList, Tree
 
 from doctor.model import Edit
 from doctor.patch import diff
@@ -98,7 +98,7 @@ async def test_the_pages(lang, size):
         same_screen(f"model-{lang}-{size[0]}", the)
         await press(pilot, "2")
         same_screen(f"model-memory-{lang}-{size[0]}", the)
-        await press(pilot, "4", "down", "space", "a")
+        await press(pilot, "4", "down", "space", "space", "a")
         if size[0] == 80:
             same_screen(f"model-ask-{lang}", the)
         await press(pilot, "n")
@@ -114,7 +114,7 @@ async def test_marks_and_bars_are_ascii_on_request(monkeypatch):
         assert all(line.isascii() for line in tree) and "x PAR901" in tree[1] + tree[2]
         await press(pilot, "2")
         assert "####" in text_of(the) and "█" not in text_of(the) and "OOOOAA" in text_of(the)
-        await press(pilot, "4", "down", "space")
+        await press(pilot, "4", "down", "space", "space")
         assert not the.screen.query_one(DiffView).beside
         await pilot.resize_terminal(140, 40)
         await settle(pilot)
@@ -304,6 +304,12 @@ async def test_fixes_are_taken_compared_written_and_put_back(place):
         assert "(*) 2) parallel_config.model_parallel = 2" in seen and "( ) 3)" in seen and "2 change(s)" in seen
         await press(pilot, "space")
         assert "[ ] ✖ PAR901-1" in text_of(the) and "1 change(s)" in text_of(the)
+        # which of several ways is meant has to be said
+        await press(pilot, "up", "up", "space")
+        assert "[ ] ✖ PAR901-1" in text_of(the) and any("more than one way" in text for text in notices(the))
+        rows = the.screen.query_one("#proposals", OptionList)
+        assert rows.get_option_at_index(rows.highlighted).id == "1.0"
+        await press(pilot, "down")
         await press(pilot, "space", "end")
         await press(pilot, "space")
         assert any("in words only" in text for text in notices(the))

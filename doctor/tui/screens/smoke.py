@@ -29,6 +29,7 @@ from doctor.smoke.settings import Settings, SettingsError, checked, from_mapping
 from doctor.tui.base import TranslatedScreen, ascii_only, outside, wrap
 from doctor.tui.screens.save import copy, save
 from doctor.tui.widgets.causes import Item
+from doctor.tui.widgets.choices import Choices
 from doctor.tui.widgets.detail import Detail
 from doctor.tui.widgets.smokeform import SmokeForm
 
@@ -152,7 +153,7 @@ class SmokeScreen(TranslatedScreen[None]):
                 with TabPane(" ", id="verdicts"), Vertical(id="smoke-report"):
                     with VerticalScroll(id="smoke-summary", can_focus=False):
                         yield Static(id="smoke-text", markup=False)
-                    yield OptionList(id="smoke-verdicts")
+                    yield Choices(id="smoke-verdicts")
                     yield Detail(id="smoke-detail")
                 with TabPane(" ", id="settings"):
                     yield SmokeForm(id="smoke-form")
@@ -188,7 +189,9 @@ class SmokeScreen(TranslatedScreen[None]):
             return
         knobs = {name: value for name, value in given.items() if name in Settings._fields}
         try:
-            checked(from_mapping(self._settings._asdict() | knobs))
+            meant = from_mapping(self._settings._asdict() | knobs)
+            checked(meant)
+            self.form.retranslate(meant)
         except SettingsError as refused:
             self._wrong = (refused.zh, refused.en)
 
@@ -329,6 +332,7 @@ class SmokeScreen(TranslatedScreen[None]):
             sign = (">" if self.running else "-") if last else ("+" if ascii_only() else "✔")
             text.append(f"{sign} {stage:<12}{took}\n", "bold" if last and self.running else "")
         self._curves(text)
+        self.query_one("#smoke-panes").set_class(not self._stages and not self.running, "-idle")
         self.query_one("#smoke-stages", Static).update(text)
 
     def _curves(self, text: Text) -> None:
@@ -425,6 +429,9 @@ class SmokeScreen(TranslatedScreen[None]):
         self.call_after_refresh(self.retranslate)
 
     # ------------------------------------------------------------------ actions
+
+    def label(self, name: str) -> str:
+        return "tui.key.end_run" if name == "tui.key.back" and self.running else name
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("copy", "save"):
