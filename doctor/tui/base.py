@@ -109,7 +109,7 @@ def _plain_marks() -> dict[int, str]:
     out = dict.fromkeys(map(chr, range(0x2500, 0x2580)), "+") | dict.fromkeys(map(chr, range(0x2580, 0x25A0)), " ")
     out |= dict.fromkeys("─━┄┅┈┉╌╍═╴╶╸╺╼╾▔", "-") | dict.fromkeys("│┃┆┇┊┋╎╏║╵╷╹╻╽╿▏▕", "|")
     out |= {"█": "#", "░": ".", "▒": ":", "…": "~", "·": "-", "•": "*", "▲": "^", "▼": "v", "▶": ">", "▸": ">",
-            "▾": "v", "✔": "+", "✖": "x", "⊘": "/", "🔎": "> "}  # fmt: skip
+            "▾": "v", "✔": "+", "✖": "x", "⊘": "/", "×": "x", "→": ">", "–": "-", "—": "-", "🔎": "> "}  # fmt: skip
     return str.maketrans(out)
 
 

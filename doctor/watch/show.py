@@ -217,7 +217,7 @@ def _row(at: str, lanes: Sequence[Lane], state: State) -> Row:
         f"{plot.number(times[len(times) // 2])} ms" if times else "",
         f"{plot.number(rates[len(rates) // 2])} {safe(unit)}".strip() if rates else "",
         duration(max(0.0, state.now - max(lane.seen for lane in lanes))),
-        duration(max(left)) if left else "", at,
+        duration(max(left)) if left and at != "failed" else "", at,
     )  # fmt: skip
 
 

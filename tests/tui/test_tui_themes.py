@@ -141,7 +141,11 @@ async def test_the_key_of_the_palette_goes_through_all_themes_and_the_choice_is_
     assert list(themes.THEMES) == list(LEAST)
 
 
-async def test_what_is_drawn_is_ascii_on_request_scroll_bars_too(run, tmp_path):
+@pytest.mark.parametrize("walk", [
+    ("", "e", "2", "escape k", "2", "3", "escape escape escape question_mark"), ("d", "2", "3", "4", "y"),
+    ("t", "2", "escape escape m", "2", "4", "escape o"),
+])  # fmt: skip
+async def test_what_is_drawn_is_ascii_on_request_scroll_bars_too(run, tmp_path, walk):
     config = tmp_path / "config.yaml"
     config.write_text(CONFIG, encoding="utf-8")
     the = DoctorApp(
@@ -150,10 +154,6 @@ async def test_what_is_drawn_is_ascii_on_request_scroll_bars_too(run, tmp_path):
     async with the.run_test(size=(120, 40)) as pilot:
         the.model_path = str(config)
         await settle(pilot)
-        walk = (
-            "", "e", "2", "escape k", "2", "3", "escape escape escape question_mark", "escape escape d", "2", "3", "4",
-            "y", "escape escape t", "2", "escape escape m", "2", "4", "escape o",
-        )  # fmt: skip
         for keys in walk:
             await pilot.press(*keys.split())
             await settle(pilot)

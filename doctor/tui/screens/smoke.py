@@ -23,6 +23,7 @@ from doctor.model import Finding, Report, Verdict
 from doctor.ranking import fill_both
 from doctor.render.checks import mark_of
 from doctor.render.text import STYLES
+from doctor.render.topology import clip
 from doctor.smoke import scaled, show
 from doctor.smoke.runner import Target, default_python, examine, other_pythons
 from doctor.smoke.settings import Settings, SettingsError, checked, from_mapping
@@ -166,7 +167,9 @@ class SmokeScreen(TranslatedScreen[None]):
 
     def on_unmount(self) -> None:
         if self._cancel is not None:
+            # a paste, for one, closes the screens above the first one
             self._cancel.set()
+            self.doctor.say(self.tr("smoke.closed"))
 
     # ------------------------------------------------------------------ the knobs
 
@@ -381,9 +384,9 @@ class SmokeScreen(TranslatedScreen[None]):
             style = {"pass": STYLES["healthy"], "fail": STYLES[finding.severity]}.get(finding.verdict.value, "dim")
             why = pick(finding.why, lang)
             words = outside(pick(finding.title, lang) + (f" - {why}" if why else ""))
-            head = (f"{mark_of(finding, ascii_only())} {finding.id:<8} ", style)
-            label = Text.assemble(head, words, overflow="ellipsis", no_wrap=True)
-            rows.add_option(Option(label))
+            head = f"{mark_of(finding, ascii_only())} {finding.id:<8} "
+            words = clip(words, max(20, columns - len(head) - 2), ascii_only())
+            rows.add_option(Option(Text.assemble((head, style), words)))
         if rows.option_count:
             rows.highlighted = min(at or 0, rows.option_count - 1)
         self._detail()

@@ -79,7 +79,7 @@ class WatchScreen(TranslatedScreen[None]):
         Binding("p", "pause", "tui.key.pause"),
         Binding("f", "choose", "tui.key.choose"),
         Binding("c", "copy", "tui.key.copy"),
-        Binding("s", "save", "tui.key.save"),
+        Binding("s", "save", "tui.key.save", show=False),
         Binding("escape", "back", "tui.key.back"),
         # where they stand they leave no room for the keys of this screen
         Binding("e", "app.machine", "tui.key.machine", show=False),
