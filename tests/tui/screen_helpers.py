@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import time
 from pathlib import Path
 
 from textual import events
@@ -35,6 +36,9 @@ def failing_run(folder):
     (folder / "worker_1.log").write_text("\n".join(one) + "\n", encoding="utf-8")
     return folder
 
+
+PATIENCE = 60.0
+"""Seconds that something may take which takes one on an idle machine."""
 
 SOON = 1.0
 """Seconds: a timer of less is waited for, such as the pause after typing; a notice stays longer."""
@@ -90,11 +94,12 @@ async def settle(pilot):
 
 async def eventually(pilot, true):
     """Whether something comes true, however busy the machine is."""
-    for _ in range(500):
-        if true():
-            return True
+    until = time.monotonic() + PATIENCE
+    while not true():
+        if time.monotonic() > until:
+            return False
         await pilot.pause(0.01)
-    return False
+    return True
 
 
 async def shows(pilot, text):

@@ -4,7 +4,7 @@ import os
 import threading
 
 import pytest
-from screen_helpers import HERE, same_screen, settle, shows, text_of
+from screen_helpers import HERE, eventually, same_screen, settle, shows, text_of
 from textual.widgets import DataTable, Input, OptionList, Tree
 
 from doctor.model import Edit
@@ -465,10 +465,7 @@ async def test_escape_stops_looking_and_keeps_what_was_found(monkeypatch):
     the = app_for()
     async with the.run_test(size=(120, 40)) as pilot:
         await pilot.press("m")
-        for _ in range(200):
-            await pilot.pause(0.02)
-            if reached.is_set() and "broken.yaml" in text_of(the):
-                break
+        assert await eventually(pilot, lambda: reached.is_set() and "broken.yaml" in text_of(the))
         assert "Esc stops" in text_of(the)
         await press(pilot, "escape")
         assert isinstance(the.screen, ModelScreen)
@@ -494,10 +491,7 @@ async def test_escape_stops_the_search_for_fixes_and_says_so(monkeypatch):
     async with the.run_test(size=(120, 40)) as pilot:
         await press(pilot, "m")
         await pilot.press("4")
-        for _ in range(100):
-            await pilot.pause(0.02)
-            if reached.is_set():
-                break
+        assert await eventually(pilot, reached.is_set)
         await pilot.pause()
         assert "Looking for what would mend broken.yaml" in text_of(the)
         await press(pilot, "escape")
@@ -530,9 +524,10 @@ async def test_the_doctors_own_failure_is_a_line(monkeypatch, name):
 
 
 async def test_leaving_while_it_works_ends_the_work(monkeypatch):
-    ended = threading.Event()
+    began, ended = threading.Event(), threading.Event()
 
     def endless(paths, base, cancelled):
+        began.set()
         while not cancelled():
             pass
         ended.set()
@@ -542,10 +537,9 @@ async def test_leaving_while_it_works_ends_the_work(monkeypatch):
     the = app_for()
     async with the.run_test(size=(80, 24)) as pilot:
         await pilot.press("m")
-        await pilot.pause(0.1)
+        assert await eventually(pilot, began.is_set)
         await pilot.press("escape", "escape")
-        await pilot.pause()
-        assert ended.wait(5)
+        assert await eventually(pilot, ended.is_set)
 
 
 # ---------------------------------------------------------------------- hostile files

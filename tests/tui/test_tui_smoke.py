@@ -320,7 +320,7 @@ async def test_cancelling_really_ends_the_child_and_all_it_started(app, tmp_path
         began = time.monotonic()
         await pilot.press("escape")
         await settle(pilot)
-        assert ours() == [] and time.monotonic() - began < 30
+        assert ours() == [] and time.monotonic() - began < 100  # they would sleep for 300
         assert "cancelled in stage compile" in text_of(the)
 
 
