@@ -409,6 +409,7 @@ def _diagnosis(
 FIELD = lazy(r"\{([a-z_][a-z0-9_]*)(\??)\}")
 
 
+_BYTES = lazy(r"\{([a-z_][a-z0-9_]*)\??\} ?(?:B\b|bytes\b|字节)")
 _PIECE = lazy(r"\[\[([^\[\]]{0,400})\]\]")
 _BRACKET = lazy(r" ?[(（][^()（）]{0,400}[)）]")
 _HOLE = "\0"  # where a value is absent, until what stood around it is mended
@@ -432,6 +433,11 @@ def fill(template: str, args: dict[str, str]) -> str:
 
     >>> fill("link cut (return {code}, device {device})[[; fault codes: {codes?}]]", {"code": "7"})
     'link cut'
+
+    A number of bytes is written as people read it:
+
+    >>> fill("{used} B used of {limit} bytes", {"used": "29356337664", "limit": "512"})
+    '27.34 GiB used of 512 bytes'
     """
     if "[[" in template:
         template = _PIECE.sub(lambda piece: _HOLE if _lacks(piece[1], args) else piece[1], template)
@@ -444,6 +450,11 @@ def fill(template: str, args: dict[str, str]) -> str:
         value = " ".join(value.replace(_HOLE, " ").split())
         return value if len(value) <= 200 else value[:200] + "…"
 
+    def bytes_of(found: re.Match[str]) -> str:
+        value = args.get(found[1], "")
+        return size_text(int(value)) if value.isascii() and value.isdigit() and 4 <= len(value) <= 18 else found[0]
+
+    template = _BYTES.sub(bytes_of, template)
     filled = FIELD.sub(one, template)
     if _HOLE in filled:
         # an absent value leaves no hole: no empty brackets, no lone comma, no double blank, no blank before a full stop
@@ -453,6 +464,18 @@ def fill(template: str, args: dict[str, str]) -> str:
         filled = _APART.sub(" ", filled)
         filled = _LOOSE.sub(r"\1", filled.replace(_HOLE, ""))
     return filled
+
+
+def size_text(size: int) -> str:
+    """Bytes in binary units.
+
+    >>> [size_text(n) for n in (1000, 1536, 301990400, 29356337664)]
+    ['1,000 B', '1.50 KiB', '288 MiB', '27.34 GiB']
+    """
+    for unit, bits in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if size >> bits:
+            return f"{size / (1 << bits):,.2f} {unit}".replace(".00 ", " ")
+    return f"{size:,} B"
 
 
 def _lacks(piece: str, args: dict[str, str], *, needed: bool = False) -> bool:

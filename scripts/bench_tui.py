@@ -1,9 +1,10 @@
 """What the screen costs: time to the first picture, answer to a key while a large log is read, memory.
 
-    python scripts/bench_tui.py [--size MB] [--file LOG]
+    python scripts/bench_tui.py [--size MB] [--file LOG] [--smoke PYTHON]
 
 The doctor runs as a user sees it, in a terminal of its own (a pty); times are taken outside of it, from the key that is
-sent to the bytes that come back. Nothing else should run meanwhile: wall time is what a user waits for.
+sent to the bytes that come back. Nothing else should run meanwhile: wall time is what a user waits for. With
+``--smoke`` a smoke test trains in that interpreter, over and over, while the log is read.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import select
 import signal
 import statistics
 import struct
+import subprocess
 import sys
 import tempfile
 import termios
+import threading
 import time
 from collections.abc import Sequence
 
@@ -177,22 +180,56 @@ def large_log(path: str, megabytes: int) -> None:
         file.write(b"".join(lines[-60:]))
 
 
-def reading(path: str) -> None:
-    """Print the figures of a screen that reads one large log, then shows it."""
+class Training:
+    """Smoke tests, one after the other, until the end; ``done`` of them ended well."""
+
+    def __init__(self, python: str) -> None:
+        self._python, self._stop = python, threading.Event()
+        self.done = 0
+        self._thread = threading.Thread(target=self._run)
+        if python:
+            self._thread.start()
+
+    def _run(self) -> None:
+        command = [sys.executable, "-m", "doctor", "smoke", "--python", self._python, "--format", "json"]
+        while not self._stop.is_set():
+            child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                     env={**os.environ, "PYTHONPATH": ROOT})  # fmt: skip
+            while child.poll() is None:
+                if self._stop.wait(0.1):
+                    child.send_signal(signal.SIGINT)
+                    child.wait(60)
+                    return
+            self.done += child.returncode == 0
+
+    def end(self) -> None:
+        """Stop."""
+        self._stop.set()
+        if self._python:
+            self._thread.join()
+
+
+def reading(path: str, python: str) -> None:
+    """Print the figures of a screen that reads one large log, then shows it; ``python`` trains meanwhile."""
     term = Terminal()
+    training = Training("")
     try:
         term.wait([b"checks"], 30)
         term.drain(4.0)
         term.send(b"\t")
         term.drain(0.5)
         print(said("key to echo, nothing runs", typed(term, 60, 0.03)))
+        training = Training(python)
         term.send(b"\x1b[200~" + path.encode() + b"\x1b[201~")
         term.drain(0.5)
         start, began = len(term.seen), time.monotonic()
         term.send(b"\r")
         term.wait([b"Diagnosing"], 20, start)
         times = typed(term, 100_000, 0.02, b"Back")
-        print(said(f"key to echo, {os.path.getsize(path) >> 20} MB are read", times))
+        training.end()
+        beside = f", {training.done} smoke tests done meanwhile and one under way" if python else ""
+        print(said(f"key to echo, {os.path.getsize(path) >> 20} MB are read{beside}", times))
+        print(f"load of the machine {os.getloadavg()[0]:.1f}")
         print(f"private memory while it is read, all processes: at most {term.most / 1e6:.0f} MB")
         term.drain(3.0)
         print(f"read and shown after {time.monotonic() - began:.1f} s; private memory with the log open: "
@@ -208,6 +245,7 @@ def reading(path: str) -> None:
         print(said("moving in the log, key to first output", moved))
         print(f"private memory after that: {term.private() / 1e6:.0f} MB")
     finally:
+        training.end()
         term.end()
 
 
@@ -216,6 +254,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=int, default=1024, metavar="MB", help="of the log that is made (default: 1024)")
     parser.add_argument("--file", help="read this log, and make it if it is not there")
+    parser.add_argument("--smoke", default="", metavar="PYTHON", help="train in this interpreter meanwhile")
     args = parser.parse_args()
     times = [first_picture() for _ in range(5)]
     wall, cpu = ([one[n] for one in times] for n in (0, 1))
@@ -228,7 +267,7 @@ def main() -> int:
     if not os.path.exists(path):
         large_log(path, args.size)
     try:
-        reading(path)
+        reading(path, args.smoke)
     finally:
         if not args.file:
             os.unlink(path)

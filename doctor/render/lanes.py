@@ -240,10 +240,11 @@ def head(run: dict[str, Any], lang: str, ascii_only: bool) -> list[Span]:
     moved = [h for h in clocks.get("hosts") or () if h.get("offset")]
     if clocks.get("corrected") and moved:
         shifts = ", ".join(redact(safe(f"{h['host']} {h['offset']:+.1f} s")) for h in moved[:3])
-        shifts += ", …" if len(moved) > 3 else ""
+        shifts += f", {'...' if ascii_only else '…'}" if len(moved) > 3 else ""
         doubt = clocks.get("doubt")
         key = "lane.clock" if doubt is None else "lane.clock_doubt"
-        out.append(("dim", "  " + tr(lang, key, shifts=shifts, doubt=f"{doubt or 0:.1f}")))
+        said = tr(lang, key, shifts=shifts, doubt=f"{doubt or 0:.1f}")
+        out.append(("dim", "  " + (said.replace("±", "+-") if ascii_only else said)))
     elif len(clocks.get("hosts") or ()) > 1 and not clocks.get("corrected"):
         out.append(("dim", "  " + tr(lang, "lane.no_clock")))
     for cycle, text in chains(run, ascii_only)[:3]:

@@ -145,7 +145,7 @@ class DoctorApp(App[None]):
     ) -> None:  # fmt: skip
         super().__init__()
         self.host, self.rules, self._glance = host, rules, glance
-        self._harmless = base.Harmless()
+        self._harmless, self._plain = base.Harmless(), base.Plain()
         self.checking: Checking | None = None
         """the checks of the machine that was looked at last"""
         self.state = state if state is not None else State()
@@ -485,6 +485,8 @@ class DoctorApp(App[None]):
         base.use_ascii(not base.ascii_only())
         self.state.choose("ascii", "yes" if base.ascii_only() else "no")
         self._retranslate()
+        # what is drawn already, such as scroll bars, is kept until it changes
+        self.refresh_css(animate=False)
 
     def _retranslate(self) -> None:
         from textual.widgets import Tree
@@ -513,7 +515,8 @@ class DoctorApp(App[None]):
         self.theme = name
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        return [self._harmless, self._dim, *super().get_line_filters()]
+        plain = [self._plain] if base.ascii_only() else []
+        return [self._harmless, *plain, self._dim, *super().get_line_filters()]
 
     def action_command_palette(self) -> None:
         if not isinstance(self.screen, CommandPalette):

@@ -67,6 +67,20 @@ def wrap(text: str, columns: int) -> list[str]:
     return out
 
 
+def tail(text: str, columns: int, plain: bool) -> str:
+    """The end of a text that is too long for a line.
+
+    >>> tail("run/worker_12.log", 14, True), tail("a.log", 14, True)
+    ('..orker_12.log', 'a.log')
+    """
+    if cell_len(text) <= columns:
+        return text
+    sign = ".." if plain else "…"
+    while text and cell_len(text) > columns - cell_len(sign):
+        text = text[1:]
+    return sign + text
+
+
 def styled(lines: Sequence[layout.Line], *, fold: bool = False) -> Text:
     """Lines as one text; ``fold``: what is too long, such as a command, goes on in the next line."""
     text = Text(no_wrap=not fold, overflow="fold" if fold else None)
@@ -88,6 +102,27 @@ class Harmless(LineFilter):
         if all(s.text.isprintable() for s in segments):
             return segments
         return [s if s.control else Segment(UNSAFE.sub("", s.text).replace("\n", ""), s.style) for s in segments]
+
+
+def _plain_marks() -> dict[int, str]:
+    """What draws lines and edges, as ASCII of the same width."""
+    out = dict.fromkeys(map(chr, range(0x2500, 0x2580)), "+") | dict.fromkeys(map(chr, range(0x2580, 0x25A0)), " ")
+    out |= dict.fromkeys("─━┄┅┈┉╌╍═╴╶╸╺╼╾▔", "-") | dict.fromkeys("│┃┆┇┊┋╎╏║╵╷╹╻╽╿▏▕", "|")
+    out |= {"█": "#", "░": ".", "▒": ":", "…": "~", "·": "-", "•": "*", "▲": "^", "▼": "v", "▶": ">", "▸": ">",
+            "▾": "v", "✔": "+", "✖": "x", "⊘": "/", "×": "x", "→": ">", "–": "-", "—": "-", "🔎": "> "}  # fmt: skip
+    return str.maketrans(out)
+
+
+class Plain(LineFilter):
+    """For terminals without Unicode: what Textual draws itself, such as scroll bars, and what was overlooked. Texts in
+    other scripts stay; a part of a cell, as at the end of a scroll bar, is a blank."""
+
+    _MARKS = _plain_marks()
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        if all(s.text.isascii() for s in segments):
+            return segments
+        return [s if s.control else Segment(s.text.translate(self._MARKS), s.style) for s in segments]
 
 
 class TranslatedScreen(Screen[ScreenResultType]):
@@ -126,11 +161,16 @@ class TranslatedScreen(Screen[ScreenResultType]):
         for key, active in super().active_bindings.items():
             # the palette's own key is the one binding that Textual names itself
             name = "tui.key.palette" if active.binding.action == "command_palette" else active.binding.description
+            name = self.label(name)
             if name in words:
                 binding = replace(active.binding, description=words[name], tooltip="")
                 active = active._replace(binding=binding, tooltip="")
             out[key] = active
         return out
+
+    def label(self, name: str) -> str:
+        """The text that a key has at the moment; ``name`` is that of its binding."""
+        return name
 
     def machine_changed(self) -> None:
         """There is news in ``doctor.checking``."""

@@ -26,10 +26,11 @@ _QUOTED = re.compile(r"`([^`\n]{2,300})`")
 
 
 class Part(NamedTuple):
-    """What is offered, and the text that is taken."""
+    """What is offered, and the text that is taken. ``brief``: what a list shows of it in place of its first line."""
 
     name: str
     text: str
+    brief: str = ""
 
 
 def commands(text: Text) -> list[str]:
@@ -71,7 +72,9 @@ def parts_of(
     words = [f"{title} ({', '.join(w for w in (rule, place) if w)})", clean(pick(cause, lang))]
     out = [Part(tr(lang, "cause"), "\n".join(w for w in words if w.strip()))]
     if thing.evidence:
-        out.append(Part(tr(lang, "evidence"), evidence_text(thing.evidence, lang)))
+        first = thing.evidence[0]
+        near = evidence_text([first._replace(source=first.source.rpartition("/")[2])], lang)
+        out.append(Part(tr(lang, "evidence"), evidence_text(thing.evidence, lang), near))
     if pick(todo, lang).strip():
         out.append(Part(tr(lang, "next"), "\n".join(steps(clean(pick(todo, lang))))))
     out += [Part(tr(lang, "fix"), clean(pick(text, lang))) for text in fixes if pick(text, lang).strip()]

@@ -8,11 +8,12 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from doctor.groups import SURVIVES
 from doctor.i18n import pick, tr
 from doctor.render import plot
 from doctor.render.safe import printable, redact, safe, width
 from doctor.render.text import STYLES, mark, ranks_text, size_text, wrap
-from doctor.watch.alarms import Alarm
+from doctor.watch.alarms import OWN, Alarm
 from doctor.watch.pace import Lane
 from doctor.watch.watcher import Event, State
 
@@ -20,6 +21,8 @@ SCHEMA = "doctor.watch/1"
 FOLDED = 8
 """Rows of ranks shown; more are folded into one for each state."""
 ALARM_LINES = 8
+
+ROW_STYLES = {"failed": STYLES["error"], "silent": "yellow"}
 
 Line = list[tuple[str, str]]
 
@@ -151,7 +154,7 @@ def alarm_text(alarm: Alarm, lang: str, *, place: bool = True) -> str:
 
 
 class Row(NamedTuple):
-    """One or more ranks that are at the same point. ``state``: steps · done · silent · past."""
+    """One or more ranks that are at the same point. ``state``: steps · done · failed · silent · past."""
 
     ranks: str
     step: str
@@ -173,15 +176,24 @@ def rows(state: State, most: int = FOLDED) -> list[Row]:
         by_state.setdefault((at,), []).append(lane)
     groups = by_step if len(by_step) <= most else by_state
     out = [_row(key[0], lanes, state) for key, lanes in groups.items()]
-    return sorted(out, key=lambda row: (row.state != "silent", row.ranks))
+    return sorted(out, key=lambda row: (row.state not in ("failed", "silent"), row.ranks))
 
 
 def _state_of(lane: Lane, state: State) -> str:
+    if any(_ended_by(lane, alarm) for alarm in state.alarms):
+        return "failed"
     if lane.name in state.quiet:
         return "silent"
     if lane.done:
         return "done"
     return "steps" if lane.live or state.now - lane.seen < 60 else "past"
+
+
+def _ended_by(lane: Lane, alarm: Alarm) -> bool:
+    """Whether an alarm is about an error of this rank that ends a run, and the rank has not gone on since."""
+    if not alarm.counts or alarm.severity != "error" or alarm.rule in OWN or alarm.topic.startswith(SURVIVES):
+        return False
+    return lane.rank in alarm.ranks or any(one.source == lane.name for one in alarm.evidence)
 
 
 def _row(at: str, lanes: Sequence[Lane], state: State) -> Row:
@@ -205,7 +217,7 @@ def _row(at: str, lanes: Sequence[Lane], state: State) -> Row:
         f"{plot.number(times[len(times) // 2])} ms" if times else "",
         f"{plot.number(rates[len(rates) // 2])} {safe(unit)}".strip() if rates else "",
         duration(max(0.0, state.now - max(lane.seen for lane in lanes))),
-        duration(max(left)) if left else "", at,
+        duration(max(left)) if left and at != "failed" else "", at,
     )  # fmt: skip
 
 
@@ -265,7 +277,7 @@ def table(state: State, lang: str, columns: int, most: int = FOLDED) -> list[Lin
     out: list[Line] = []
     for n, line in enumerate(cells):
         text = "  ".join(line[k] + " " * (room - width(line[k])) for k, room in widths.items())
-        style = "dim" if not n else "yellow" if found[n - 1].state == "silent" else ""
+        style = ROW_STYLES.get(found[n - 1].state, "") if n else "dim"
         out.append([(style, cut(text.rstrip(), columns))])
     return out
 

@@ -57,7 +57,7 @@ def test_a_child_that_hangs_is_ended_with_all_it_started(fake, tmp_path):
     fake("hang")
     began = time.monotonic()
     report = smoke.run(Settings(limit=1.0))
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 100  # the child would sleep for 300
     assert heads(report) == ["RUN602"]
     assert "stage compile" in report.diagnoses[0].title["en"]
     assert processes() == []

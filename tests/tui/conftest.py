@@ -1,9 +1,37 @@
 """An application with rules of its own and a run to diagnose."""
 
+import asyncio
+
 import pytest
-from screen_helpers import HERE, failing_run
+from screen_helpers import HERE, failing_run, still
+from textual.pilot import Pilot
 
 from doctor.tui.app import DoctorApp
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """A key and a pause last until what they started is over, and notices stay: how long anything takes is the
+    machine's affair."""
+    press = Pilot.press
+
+    async def patiently(pilot, *keys):
+        for key in keys:
+            await press(pilot, key)
+            await still(pilot)
+
+    async def pause(pilot, delay=None):
+        await asyncio.sleep(delay or 0)
+        await still(pilot)
+
+    async def idle(*_):
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(Pilot, "press", patiently)
+    monkeypatch.setattr(Pilot, "pause", pause)
+    monkeypatch.setattr(DoctorApp, "NOTIFICATION_TIMEOUT", 3600.0)
+    for module in ("app", "pilot"):
+        monkeypatch.setattr(f"textual.{module}.wait_for_idle", idle)
 
 
 @pytest.fixture

@@ -1,7 +1,9 @@
 """Small runs to diagnose, waiting for threads, screens as plain text."""
 
+import asyncio
 import os
 import re
+import time
 from pathlib import Path
 
 from textual import events
@@ -11,7 +13,7 @@ from doctor import __version__
 
 HERE = Path(__file__).parent
 GROUPS = ("diagnose", "count", "search", "checks", "machine", "model", "offer", "patch", "write", "history",
-          "trial", "draft", "lint")  # fmt: skip
+          "trial", "draft", "lint", "smoke", "examine", "watch-diagnose")  # fmt: skip
 
 HEAD = "DEVICE({pid},7f00,python):2026-03-18-09:{time}.100.200 [mindspore/ccsrc/a.cc:{line}] Run]"
 
@@ -35,32 +37,69 @@ def failing_run(folder):
     return folder
 
 
+PATIENCE = 60.0
+"""Seconds that something may take which takes one on an idle machine."""
+
+SOON = 1.0
+"""Seconds: a timer of less is waited for, such as the pause after typing; a notice stays longer."""
+
+
+def _pumps(app):
+    """All that takes messages."""
+    return [app, *(node for screen in app.screen_stack for node in screen.walk_children(with_self=True))]
+
+
+def _busy(app):
+    """Whether a message waits to be handled, or something to be drawn."""
+    screen, moving = app.screen, app.animator._animations or app.animator._scheduled
+    drawing = screen._callbacks or screen._layout_required or screen._repaint_required or screen._dirty_widgets
+    return bool(drawing or moving) or any(one.message_queue_size or one._next_callbacks for one in _pumps(app))
+
+
+def _ticking(app):
+    """Whether a timer will soon start something."""
+    timers = [timer for one in _pumps(app) for timer in list(one._timers)]
+    return any(t._repeat is not None and t._interval < SOON and t._task and not t._task.done() for t in timers)
+
+
+async def still(pilot):
+    """Wait until every message is handled and everything is drawn. Textual's own pause takes a process that gets no
+    time of a busy machine for an idle one."""
+    calm = 0
+    for _ in range(200):  # what goes on forever, such as a run that is watched, is not waited for
+        if not pilot.app.is_running or pilot.app._exit:
+            return
+        await pilot._wait_for_screen()
+        await asyncio.sleep(0.005 if pilot.app.animator._animations else 0)
+        pilot.app.screen._on_timer_update()
+        calm = calm + 1 if not _busy(pilot.app) else 0
+        if calm == 2:
+            return
+
+
 async def settle(pilot):
-    """Wait for threads, and for what their messages start; a directory tree's own worker never ends."""
-    for _ in range(4):
+    """Wait for threads, for short timers, and for what they start; a directory tree's own worker never ends."""
+    for _ in range(50):
         try:
-            if running := [w for w in pilot.app.workers if w.group in GROUPS]:
+            if running := [w for w in pilot.app.workers if w.group in GROUPS and not w.is_finished]:
                 await pilot.app.workers.wait_for_complete(running)
         except WorkerCancelled:
             pass
-        await pilot.pause()
-    # a layout may take more than one round (scroll bars, wrapped texts): until two rounds show the same
-    before = ""
-    for _ in range(40):
-        await pilot.pause()
-        seen = text_of(pilot.app)
-        if seen == before:
-            break
-        before = seen
+        await still(pilot)
+        ticking = _ticking(pilot.app)
+        if not ticking and all(w.is_finished for w in pilot.app.workers if w.group in GROUPS):
+            return
+        await asyncio.sleep(0.02 * ticking)
 
 
 async def eventually(pilot, true):
     """Whether something comes true, however busy the machine is."""
-    for _ in range(500):
-        if true():
-            return True
+    until = time.monotonic() + PATIENCE
+    while not true():
+        if time.monotonic() > until:
+            return False
         await pilot.pause(0.01)
-    return False
+    return True
 
 
 async def shows(pilot, text):

@@ -76,4 +76,4 @@ def test_nobody_waits_for_a_child_that_does_not_end(run, monkeypatch):
     stop.set()
     with pytest.raises(apart.Failed):
         read(["run"], cancelled=stop.is_set)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 50  # the child would sleep for 60

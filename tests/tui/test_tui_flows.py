@@ -6,7 +6,7 @@ import random
 import tarfile
 import threading
 
-from screen_helpers import HEAD, diagnose, paste, settle, text_of
+from screen_helpers import HEAD, diagnose, eventually, paste, settle, text_of
 from textual.widgets import Input
 
 from doctor import engine
@@ -157,7 +157,7 @@ async def test_escape_cancels_and_shows_what_was_found(app, run, monkeypatch):
     async with the.run_test(size=WIDE) as pilot:
         the.diagnose_path("run")
         await pilot.pause()
-        assert started.wait(5)
+        assert await eventually(pilot, started.is_set)
         assert "Diagnosing run" in text_of(the)
         await pilot.press("escape")
         await settle(pilot)
@@ -169,7 +169,7 @@ async def test_progress_is_shown_from_the_first_second_on(app, run, monkeypatch)
 
     def slow(inputs, options, *, paste=None):
         options.progress(50 << 20, 200 << 20, "run/worker_0.log")
-        done.wait(10)
+        done.wait(60)
         return engine_report
 
     engine_report = engine.diagnose(["run"])

@@ -111,6 +111,23 @@ async def test_keys_and_search(app, run, tmp_path):
         assert the.screen.focused is view and not the.screen.query_one("#search-line").display
 
 
+async def test_a_smaller_terminal_keeps_the_marked_line_in_view_if_it_was(app, run, tmp_path):
+    (tmp_path / "long.log").write_text("a line\n" * 500 + FAILED + "\n" + "a line\n" * 20, encoding="utf-8")
+    the = app()
+    async with the.run_test(size=(120, 60)) as pilot:
+        await diagnose(pilot, "long.log")
+        view = the.screen.query_one(LogView)
+        assert "POOL EMPTY" in text_of(the) and view.marked == 500
+        await pilot.resize_terminal(120, 24)
+        await settle(pilot)
+        assert ">501" in text_of(the)
+        view.focus()
+        await pilot.press("g")
+        await pilot.resize_terminal(120, 20)
+        await settle(pilot)
+        assert view.scroll_offset.y == 0
+
+
 async def test_long_lines_scroll_sideways_to_their_end(app, run, tmp_path):
     wide = "头" + "x" * (1 << 20) + "END"
     (tmp_path / "wide.log").write_text(f"short\n{FAILED}\n{wide}\n", encoding="utf-8")

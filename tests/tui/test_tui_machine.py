@@ -172,7 +172,7 @@ async def test_escape_ends_a_run_with_what_is_known_and_a_second_one_leaves():
         def __getattr__(self, name):
             def answer(*args, **more):
                 asked.set()
-                gate.wait(20)
+                gate.wait(100)
                 return getattr(load(str(HOSTS / "cpu.yaml")), name)(*args, **more)
 
             return answer
@@ -181,7 +181,7 @@ async def test_escape_ends_a_run_with_what_is_known_and_a_second_one_leaves():
     try:
         async with the.run_test(size=(120, 40)) as pilot:
             await pilot.press("e")
-            assert asked.wait(10)
+            assert await eventually(pilot, asked.is_set)
             assert await shows(pilot, "Free memory of the host")
             table = the.screen.query_one(DataTable)
             assert await eventually(

@@ -4,8 +4,8 @@ import os
 import threading
 
 import pytest
-from screen_helpers import HERE, same_screen, settle, shows, text_of
-from textual.widgets import DataTable, Input, Tree
+from screen_helpers import HERE, eventually, same_screen, settle, shows, text_of
+from textual.widgets import DataTable, Input, OptionList, Tree
 
 from doctor.model import Edit
 from doctor.patch import diff
@@ -98,7 +98,7 @@ async def test_the_pages(lang, size):
         same_screen(f"model-{lang}-{size[0]}", the)
         await press(pilot, "2")
         same_screen(f"model-memory-{lang}-{size[0]}", the)
-        await press(pilot, "4", "down", "space", "a")
+        await press(pilot, "4", "down", "space", "space", "a")
         if size[0] == 80:
             same_screen(f"model-ask-{lang}", the)
         await press(pilot, "n")
@@ -114,7 +114,7 @@ async def test_marks_and_bars_are_ascii_on_request(monkeypatch):
         assert all(line.isascii() for line in tree) and "x PAR901" in tree[1] + tree[2]
         await press(pilot, "2")
         assert "####" in text_of(the) and "█" not in text_of(the) and "OOOOAA" in text_of(the)
-        await press(pilot, "4", "down", "space")
+        await press(pilot, "4", "down", "space", "space")
         assert not the.screen.query_one(DiffView).beside
         await pilot.resize_terminal(140, 40)
         await settle(pilot)
@@ -304,6 +304,12 @@ async def test_fixes_are_taken_compared_written_and_put_back(place):
         assert "(*) 2) parallel_config.model_parallel = 2" in seen and "( ) 3)" in seen and "2 change(s)" in seen
         await press(pilot, "space")
         assert "[ ] ✖ PAR901-1" in text_of(the) and "1 change(s)" in text_of(the)
+        # which of several ways is meant has to be said
+        await press(pilot, "up", "up", "space")
+        assert "[ ] ✖ PAR901-1" in text_of(the) and any("more than one way" in text for text in notices(the))
+        rows = the.screen.query_one("#proposals", OptionList)
+        assert rows.get_option_at_index(rows.highlighted).id == "1.0"
+        await press(pilot, "down")
         await press(pilot, "space", "end")
         await press(pilot, "space")
         assert any("in words only" in text for text in notices(the))
@@ -459,10 +465,7 @@ async def test_escape_stops_looking_and_keeps_what_was_found(monkeypatch):
     the = app_for()
     async with the.run_test(size=(120, 40)) as pilot:
         await pilot.press("m")
-        for _ in range(200):
-            await pilot.pause(0.02)
-            if reached.is_set() and "broken.yaml" in text_of(the):
-                break
+        assert await eventually(pilot, lambda: reached.is_set() and "broken.yaml" in text_of(the))
         assert "Esc stops" in text_of(the)
         await press(pilot, "escape")
         assert isinstance(the.screen, ModelScreen)
@@ -488,10 +491,7 @@ async def test_escape_stops_the_search_for_fixes_and_says_so(monkeypatch):
     async with the.run_test(size=(120, 40)) as pilot:
         await press(pilot, "m")
         await pilot.press("4")
-        for _ in range(100):
-            await pilot.pause(0.02)
-            if reached.is_set():
-                break
+        assert await eventually(pilot, reached.is_set)
         await pilot.pause()
         assert "Looking for what would mend broken.yaml" in text_of(the)
         await press(pilot, "escape")
@@ -524,9 +524,10 @@ async def test_the_doctors_own_failure_is_a_line(monkeypatch, name):
 
 
 async def test_leaving_while_it_works_ends_the_work(monkeypatch):
-    ended = threading.Event()
+    began, ended = threading.Event(), threading.Event()
 
     def endless(paths, base, cancelled):
+        began.set()
         while not cancelled():
             pass
         ended.set()
@@ -536,10 +537,9 @@ async def test_leaving_while_it_works_ends_the_work(monkeypatch):
     the = app_for()
     async with the.run_test(size=(80, 24)) as pilot:
         await pilot.press("m")
-        await pilot.pause(0.1)
+        assert await eventually(pilot, began.is_set)
         await pilot.press("escape", "escape")
-        await pilot.pause()
-        assert ended.wait(5)
+        assert await eventually(pilot, ended.is_set)
 
 
 # ---------------------------------------------------------------------- hostile files

@@ -204,6 +204,21 @@ async def test_the_inputs_page_says_what_was_not_read_and_shows_what_was(app, ru
         assert the.screen.focused is the.screen.query_one(LogView)
 
 
+async def test_long_names_of_inputs_lose_their_beginning_and_no_column(app, run):
+    names = [f"/data/job/ascend/log/debug/plog/a_long_folder/plog-{n}_2026031808000{n}.log" for n in range(3)]
+    seen = [InputSeen(name, ("plog",), 9, 9, None, "read", {}) for name in names]
+    the = app()
+    async with the.run_test(size=(80, 24)) as pilot:
+        await shown(pilot, made_report(inputs=(*seen, InputSeen("/data/job/x.log", ("plog",), 9, 9, None, "read", {}))))
+        await press(pilot, "4")
+        rows = [line for line in text_of(the).splitlines() if ".log" in line]
+        assert len(rows) == 4 and all("9 B" in row for row in rows) and sum("…" in row for row in rows) == 3
+        assert "plog-2_20260318080002.log" in rows[2]
+        await pilot.resize_terminal(140, 40)
+        await settle(pilot)
+        assert "a_long_folder/plog-2_20260318080002.log" in text_of(the)
+
+
 # ---------------------------------------------------------------------- timeline
 
 

@@ -43,7 +43,6 @@ async def press(pilot, *keys):
 async def write(pilot, text, widget="#try-text"):
     """Text into a text area, and what it starts after its pause."""
     pilot.app.screen.query_one(widget, TextArea).text = text
-    await pilot.pause(0.5)
     await settle(pilot)
 
 
@@ -69,8 +68,6 @@ async def test_the_pages(app, lang, size, monkeypatch):
         same_screen(f"rules-try-{lang}-{size[0]}", the)
         await press(pilot, "escape", "escape")
         the.action_new_rule(LINE)
-        await settle(pilot)
-        await pilot.pause(0.5)
         await settle(pilot)
         same_screen(f"rules-new-{lang}-{size[0]}", the)
         await press(pilot, "escape", "4")

@@ -11,6 +11,14 @@ from doctor.tui.state import State
 
 LEAST = {"doctor-dark": 4.5, "doctor-light": 4.5, "doctor-contrast": 7.0}
 ROOT = HERE.parent.parent
+CONFIG = """\
+seed: 0
+run_mode: train
+runner_config: {epochs: 1, batch_size: 4}
+optimizer: {type: AdamW, learning_rate: 1e-5}
+parallel_config: {data_parallel: 2, model_parallel: 3, pipeline_stage: 1}
+model: {model_config: {type: LlamaConfig, num_layers: 32, hidden_size: 4096, num_heads: 32, vocab_size: 32000}}
+"""
 
 
 def luminance(colour):
@@ -57,7 +65,10 @@ def test_contrast_is_that_of_the_standard():
 
 
 @pytest.mark.parametrize("theme", LEAST)
-async def test_every_text_can_be_read_in_every_theme(theme, run):
+async def test_every_text_can_be_read_in_every_theme(theme, run, tmp_path, monkeypatch):
+    monkeypatch.setenv("DOCTOR_JOURNAL", str(tmp_path / "journal"))
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG, encoding="utf-8")
     state = State()
     state.choose("theme", theme)
     the = DoctorApp(
@@ -92,6 +103,19 @@ async def test_every_text_can_be_read_in_every_theme(theme, run):
         await look("result, log")
         await pilot.press("slash", *"error", "enter")
         await look("result, searched")
+        await pilot.press("escape", "y")
+        await look("copy a part")
+        await pilot.press("escape", "3")
+        await look("plots")
+        await pilot.press("4", "down")
+        await look("inputs")
+        the.show("smoke")
+        await look("smoke")
+        the.model_path = str(config)
+        await pilot.press("escape", "m", "4", "down")
+        await look("patch")
+        await pilot.press("1", "slash", *"seed", "enter")
+        await look("configuration, searched")
         await pilot.press("s")
         await look("save")
         await pilot.press("escape", "ctrl+p")
@@ -117,20 +141,23 @@ async def test_the_key_of_the_palette_goes_through_all_themes_and_the_choice_is_
     assert list(themes.THEMES) == list(LEAST)
 
 
-TEXTUAL = set("▏▁▂▃▄▅▆▇▉▊▋▌▍▎━╸╺")
-"""What Textual draws itself: scroll bars, the line below tabs, the edge of the footer."""
-
-
-async def test_what_the_doctor_draws_is_ascii_on_request(run):
+@pytest.mark.parametrize("walk", [
+    ("", "e", "2", "escape k", "2", "3", "escape escape escape question_mark"), ("d", "2", "3", "4", "y"),
+    ("t", "2", "escape escape m", "2", "4", "escape o"),
+])  # fmt: skip
+async def test_what_is_drawn_is_ascii_on_request_scroll_bars_too(run, tmp_path, walk):
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG, encoding="utf-8")
     the = DoctorApp(
         lang="en", host=lambda: load(str(ROOT / "fixtures/hosts/npu-alarm-hbm-ecc.yaml")), glance=True, ascii_only=True
     )
     async with the.run_test(size=(120, 40)) as pilot:
+        the.model_path = str(config)
         await settle(pilot)
-        for keys in ("", "e", "2", "escape k", "escape question_mark", "escape d"):
+        for keys in walk:
             await pilot.press(*keys.split())
             await settle(pilot)
-            odd = {char for char in text_of(the) if not char.isascii()} - TEXTUAL - set("中文")
+            odd = {char for char in text_of(the) if not char.isascii()} - set("中文")
             assert not odd, (keys, odd)
 
 

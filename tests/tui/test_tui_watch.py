@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from screen_helpers import same_screen, settle, shows, text_of
+from screen_helpers import eventually, same_screen, settle, shows, text_of
 from textual.widgets import OptionList
 
 from doctor.tui.screens.open import OpenScreen
@@ -15,7 +15,7 @@ from doctor.tui.screens.result import ResultScreen
 from doctor.tui.screens.watch import WatchScreen
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "watch"))
-from run_helpers import OOM, Clock, Run, steps
+from run_helpers import OOM, Clock, Run, busy, steps
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
@@ -45,12 +45,12 @@ async def opened(app, lang, size, clock):
 
 async def grown(pilot, clock, text):
     """Whether something comes into view after a while."""
-    for _ in range(500):
+
+    def seen():
         clock.now += 1.0
-        if text in text_of(pilot.app):
-            return True
-        await pilot.pause(0.02)
-    return False
+        return text in text_of(pilot.app)
+
+    return await eventually(pilot, seen)
 
 
 @pytest.mark.parametrize("lang", ["zh", "en"])
@@ -68,7 +68,7 @@ async def test_a_run_that_fails_while_it_is_watched(app, logs, lang, size):
         assert await grown(pilot, clock, "MEM009")
         await settle(pilot)
         the.watching.action_pause()
-        await shows(pilot, "Paused" if lang == "en" else "已暂停")
+        assert await shows(pilot, "Paused" if lang == "en" else "已暂停")
         await settle(pilot)
         same_screen(f"watch-{lang}-{size[0]}", the)
 
@@ -128,10 +128,7 @@ async def test_d_diagnoses_all_that_is_there_and_the_watch_goes_on(app, logs):
         assert await shows(pilot, "60/200")
         logs.log(1, OOM)
         await pilot.press("d")
-        for _ in range(300):
-            if isinstance(the.screen, ResultScreen):
-                break
-            await pilot.pause(0.02)
+        assert await eventually(pilot, lambda: isinstance(the.screen, ResultScreen))
         await settle(pilot)
         assert isinstance(the.screen, ResultScreen) and "Not enough device" in text_of(the)
         assert the.watching.running
@@ -187,6 +184,6 @@ async def test_keys_are_answered_while_a_long_log_is_read(app, logs):
             began = time.perf_counter()
             await asyncio.sleep(0.01)
             late.append(time.perf_counter() - began - 0.01)
-        assert sorted(late)[50] < 0.05  # the median: other tests run beside this one
+        assert sorted(late)[50] < 0.05 * busy()  # the median: other tests run beside this one
         await pilot.press("escape")
         assert await shows(pilot, "Watch ended")

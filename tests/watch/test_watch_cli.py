@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from run_helpers import OOM, step, steps
+from run_helpers import OOM, busy, step, steps
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -108,11 +108,11 @@ def test_what_happens_is_told_while_it_happens(run):
         assert "rank[1]" in alarm and "worker_1.log:31" in alarm and "| Next: " in alarm
         run.log(0, "the run has finished\n")
         assert "worker_0.log:31: the run has finished" in line_with(process, "end: reached")
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert process.returncode == 1 and "MEM" in out and "1 alarm(s), 1 still there" in err
 
 
-def test_ctrl_c_answers_within_a_second_with_what_was_found(run):
+def test_ctrl_c_answers_before_the_next_look_with_what_was_found(run):
     run.log(0, steps(1, 30))
     with start(run.folder, "--lang", "en", "--interval", "5") as process:
         line_with(process, "read: ")
@@ -120,9 +120,9 @@ def test_ctrl_c_answers_within_a_second_with_what_was_found(run):
         line_with(process, "alarm: error")
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=60)
         took = time.monotonic() - began
-    assert process.returncode == 130 and took < 1.0
+    assert process.returncode == 130 and took < 1.5 * busy()
     assert "interrupted: this is what was found so far" in out and "worker_0.log:31" in out
 
 
@@ -132,8 +132,9 @@ def test_ctrl_c_ends_the_reading_of_a_long_log(run):
         line_with(process, '"begin"')
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=20)
-        assert time.monotonic() - began < 2.0
+        out, _ = process.communicate(timeout=60)
+        took = time.monotonic() - began
+    assert took < 3.0 * busy()
     end = rows(out)[-1]
     assert process.returncode == 130 and (end["why"], end["report"]["interrupted"]) == ("interrupted", True)
 
@@ -176,7 +177,7 @@ def test_on_a_terminal_the_view_is_drawn_and_gone_at_the_end(run):
             if not data:
                 break
             out += data
-        process.wait(20)
+        process.wait(60)
     os.close(parent)
     text = out.decode()
     assert process.returncode == 1

@@ -8,7 +8,7 @@ import pytest
 from run_helpers import OOM, UNKNOWN, alarms, all_read, kinds, pieces, plain_report, step, steps
 
 from doctor import engine
-from doctor.watch import Options, Watcher
+from doctor.watch import Options, Watcher, show
 from doctor.watch import alarms as alarming
 from doctor.watch import watcher as watching
 from doctor.watch.feed import Pattern
@@ -54,6 +54,27 @@ def test_an_alarm_names_time_rank_line_severity_and_what_to_do(run, clock):
     assert (event.kind, alarm.severity, alarm.ranks) == ("alarm", "error", (3,))
     assert alarm.where.endswith("worker_3.log:31") and "alloc failed" in alarm.evidence[0].text
     assert alarm.next["zh"] and alarm.next["en"] and abs(event.at - time.time()) < 60
+
+
+def test_a_rank_that_reported_an_error_is_no_longer_said_to_train_unless_it_goes_on(run, clock):
+    for rank in (0, 1):
+        run.log(rank, steps(1, 30))
+    watcher = run.watch(clock=clock)
+    all_read(watcher)
+
+    def states():
+        return {row.ranks: row.state for row in show.rows(watcher.state())}
+
+    run.log(0, step(31))
+    run.log(1, step(31) + step(32, "nan"))
+    later(watcher, clock, 1.0)
+    assert set(states().values()) == {"steps"}
+    run.log(1, OOM)
+    later(watcher, clock, 1.0)
+    assert states() == {"rank[1]": "failed", "rank[0]": "steps"}
+    run.log(1, steps(33, 40))
+    later(watcher, clock)
+    assert "failed" not in states().values()
 
 
 def test_an_alarm_is_told_once_and_again_when_it_reaches_many_ranks(run, clock):

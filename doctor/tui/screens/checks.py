@@ -80,9 +80,12 @@ class ChecksScreen(TranslatedScreen[None]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.query_one(RuleTree).focus()
+        # what has the focus decides which page is shown: one of them alone asks for it
         if self._line is not None:
             self.write_from(*self._line)
+            self.query_one(WritePage).take_focus()
+        else:
+            self.query_one(RuleTree).focus()
         self._load()
 
     @work(thread=True, exclusive=True, group="checks", exit_on_error=False)

@@ -17,6 +17,7 @@ from textual.widgets.option_list import Option
 from doctor.render.lanes import cut
 from doctor.tui.base import TranslatedModal, outside, wrap
 from doctor.tui.parts import Part
+from doctor.tui.widgets.choices import Choices
 
 ROW = 66
 """Cells of a row, less the margins."""
@@ -37,7 +38,7 @@ class CopyScreen(TranslatedModal[tuple[str, str] | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -tall"):
             yield Static(id="copy-title", markup=False, classes="dialog-title")
-            yield OptionList(id="copy-list")
+            yield Choices(id="copy-list")
             with VerticalScroll(id="copy-page", can_focus=False):
                 yield Static(id="copy-text", markup=False)
             yield Static(id="copy-note", markup=False)
@@ -51,7 +52,7 @@ class CopyScreen(TranslatedModal[tuple[str, str] | None]):
         room = max(cell_len(part.name) for part in self._parts)
         for part in self._parts:
             text = Text(part.name + " " * (room - cell_len(part.name) + 2), "bold")
-            first = outside(part.text.split("\n", 1)[0])
+            first = outside(part.brief or part.text.split("\n", 1)[0])
             rows.add_option(Option(text.append(cut(first, max(8, ROW - room)).rstrip(), "not bold")))
         rows.highlighted = at or 0
         rows.focus()

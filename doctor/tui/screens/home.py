@@ -20,8 +20,9 @@ from doctor import __version__
 from doctor.model import Report
 from doctor.render.text import size_text
 from doctor.render.topology import clip
-from doctor.tui.base import NARROW_BELOW, TranslatedScreen, ascii_only, outside, styled, wrap
+from doctor.tui.base import NARROW_BELOW, TranslatedScreen, ascii_only, outside, styled, tail, wrap
 from doctor.tui.places import PLACES
+from doctor.tui.widgets.choices import Choices
 
 RECENT = 8
 """Paths of earlier runs that are offered."""
@@ -116,8 +117,8 @@ class HomeScreen(TranslatedScreen[None]):
                     for place in PLACES:
                         yield Button(" ", id=place.name, classes="place", compact=True)
                 yield Static(id="home-status", markup=False)
-                yield OptionList(id="home-menu", compact=True)
-                yield OptionList(id="home-recent", compact=True)
+                yield Choices(id="home-menu", compact=True)
+                yield Choices(id="home-recent", compact=True)
             yield Glance(id="glance")
         yield Footer(compact=True)
 
@@ -193,10 +194,7 @@ class HomeScreen(TranslatedScreen[None]):
         offered.clear_options()
         room = max(20, self.size.width // 2 - 8)
         for path in paths:
-            text = outside(path)
-            if len(text) > room:
-                text = ("..." if ascii_only() else "…") + text[-room:]
-            offered.add_option(Option(Text(clip(text, room + 3, ascii_only()))))
+            offered.add_option(Option(Text(tail(outside(path), room, ascii_only()))))
         self._offered = paths
 
     @on(OptionList.OptionSelected, "#home-recent")

@@ -338,6 +338,10 @@ class MachineScreen(TranslatedScreen[None]):
     def on_resize(self) -> None:
         self.call_after_refresh(self._draw)
 
+    def label(self, name: str) -> str:
+        ends = name == "tui.key.back" and self._working and not isinstance(self.focused, Input)
+        return "tui.key.end_run" if ends else name
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("copy", "save", "script"):
             return self._report is not None

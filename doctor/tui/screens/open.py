@@ -26,6 +26,7 @@ from doctor.i18n import tr
 from doctor.render.text import size_text
 from doctor.tui.base import TranslatedModal, ascii_only, outside, tree_marks
 from doctor.tui.files import dropped_paths
+from doctor.tui.widgets.choices import Choices
 
 COUNTED = 1000
 """Entries of a folder that are counted."""
@@ -172,7 +173,7 @@ class OpenScreen(TranslatedModal[str | None]):
         with Vertical(classes="dialog -tall"):
             yield Static(id="open-title", markup=False, classes="dialog-title")
             yield Input(self._start, id="open-path", compact=True, select_on_focus=False)
-            yield OptionList(id="open-recent", compact=True)
+            yield Choices(id="open-recent", compact=True)
             yield FileTree(self._start, id="open-tree")
             yield FilterInput(id="open-filter", compact=True)
             yield Static(id="open-note", markup=False)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, ClassVar
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -18,7 +19,7 @@ from doctor.i18n import pick, tr
 from doctor.model import Evidence, Finding, Report
 from doctor.render import lanes
 from doctor.render.text import STYLES, mark, place_text, ranks_text, size_text
-from doctor.tui.base import TranslatedScreen, ascii_only, outside
+from doctor.tui.base import TranslatedScreen, ascii_only, outside, tail
 from doctor.tui.files import short_names
 from doctor.tui.parts import Part, parts_of
 from doctor.tui.screens.copy import CopyScreen
@@ -36,6 +37,10 @@ TABS = ("causes", "timeline", "plots", "inputs")
 PANES = {"causes": ("#causes", "#detail"), "timeline": ("#lanes", "#events"), "plots": ("#plot-list",),
          "inputs": ("#input-table",)}  # fmt: skip
 """What can have the focus on each page; the log comes after them."""
+
+INPUT_COLUMNS = ("state", "rank", "name", "kind", "lines", "size", "why")
+LEAST_NAME = 20
+"""Cells that the name of an input has at least."""
 
 MOST_EVENTS = 2000
 """Rows of the table of events."""
@@ -177,23 +182,32 @@ class ResultScreen(TranslatedScreen[None]):
         lang, table = self.doctor.lang, self.query_one("#input-table", DataTable)
         row = table.cursor_row
         table.clear(columns=True)
-        for key in ("state", "rank", "name", "kind", "lines", "size", "why"):
-            table.add_column(Text(self.tr(f"inputs.column.{key}")), key=key)
+        heads = [self.tr(f"inputs.column.{key}") for key in INPUT_COLUMNS]
         names = short_names([seen.name for seen in self.report.inputs])
-        for seen in self.report.inputs:
-            known = seen.state == "read"
-            kinds = ", ".join(tr(lang, f"kind.{kind}") for kind in seen.kinds)
-            table.add_row(
-                Text(self.tr(f"inputs.state.{seen.state}"), "" if known else "bold yellow"),
-                Text("-" if seen.rank is None else str(seen.rank)),
-                Text(outside(names[seen.name])),
-                Text(kinds),
-                Text(f"{seen.lines:,}", justify="right"),
-                Text(size_text(seen.size), justify="right"),
-                Text(outside(pick(seen.why, lang))),
-            )
+        rows = [
+            [self.tr(f"inputs.state.{seen.state}"), "-" if seen.rank is None else str(seen.rank),
+             outside(names[seen.name]), ", ".join(tr(lang, f"kind.{kind}") for kind in seen.kinds),
+             f"{seen.lines:,}", size_text(seen.size), outside(pick(seen.why, lang))]
+            for seen in self.report.inputs
+        ]  # fmt: skip
+        widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
+        # a name that is too long loses its beginning: the end tells files apart, and the other columns stay in view
+        at = INPUT_COLUMNS.index("name")
+        room = (table.scrollable_content_region.width or self.size.width) - sum(widths) - 2 * len(widths) + widths[at]
+        widths[at] = min(widths[at], max(LEAST_NAME, room))
+        for key, head, size in zip(INPUT_COLUMNS, heads, widths, strict=True):
+            table.add_column(Text(head), key=key, width=size)
+        for seen, cells in zip(self.report.inputs, rows, strict=True):
+            cells[at] = tail(cells[at], widths[at], ascii_only())
+            texts = [Text(cell) for cell in cells]
+            texts[0].style = "" if seen.state == "read" else "bold yellow"
+            texts[INPUT_COLUMNS.index("lines")].justify = texts[INPUT_COLUMNS.index("size")].justify = "right"
+            table.add_row(*texts)
         if 0 < row < table.row_count:
             table.move_cursor(row=row)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._inputs)
 
     # ------------------------------------------------------------------ the log follows
 
@@ -377,7 +391,9 @@ class ResultScreen(TranslatedScreen[None]):
         place = outside(place_text(item.diagnosis, self.doctor.lang)) if item.diagnosis is not None else ""
         about = self._about(item.finding)
         parts = parts_of(item.diagnosis, item.finding, about, place, self.doctor.lang)
-        parts.append(Part(self.tr("part.page", page=self.tr("tab." + self.tab)), self._page_text()))
+        parts.append(
+            Part(self.tr("part.page", page=self.tr("tab." + self.tab)), self._page_text(), self.tr("part.as_shown"))
+        )
         view = self.query_one(LogView)
         if view.document is not None and view.marked is not None:
             parts.append(Part(self.tr("part.line"), view.document.line(view.marked).text))

@@ -23,12 +23,14 @@ from doctor.model import Finding, Report, Verdict
 from doctor.ranking import fill_both
 from doctor.render.checks import mark_of
 from doctor.render.text import STYLES
+from doctor.render.topology import clip
 from doctor.smoke import scaled, show
 from doctor.smoke.runner import Target, default_python, examine, other_pythons
 from doctor.smoke.settings import Settings, SettingsError, checked, from_mapping
 from doctor.tui.base import TranslatedScreen, ascii_only, outside, wrap
 from doctor.tui.screens.save import copy, save
 from doctor.tui.widgets.causes import Item
+from doctor.tui.widgets.choices import Choices
 from doctor.tui.widgets.detail import Detail
 from doctor.tui.widgets.smokeform import SmokeForm
 
@@ -152,7 +154,7 @@ class SmokeScreen(TranslatedScreen[None]):
                 with TabPane(" ", id="verdicts"), Vertical(id="smoke-report"):
                     with VerticalScroll(id="smoke-summary", can_focus=False):
                         yield Static(id="smoke-text", markup=False)
-                    yield OptionList(id="smoke-verdicts")
+                    yield Choices(id="smoke-verdicts")
                     yield Detail(id="smoke-detail")
                 with TabPane(" ", id="settings"):
                     yield SmokeForm(id="smoke-form")
@@ -165,7 +167,9 @@ class SmokeScreen(TranslatedScreen[None]):
 
     def on_unmount(self) -> None:
         if self._cancel is not None:
+            # a paste, for one, closes the screens above the first one
             self._cancel.set()
+            self.doctor.say(self.tr("smoke.closed"))
 
     # ------------------------------------------------------------------ the knobs
 
@@ -188,7 +192,9 @@ class SmokeScreen(TranslatedScreen[None]):
             return
         knobs = {name: value for name, value in given.items() if name in Settings._fields}
         try:
-            checked(from_mapping(self._settings._asdict() | knobs))
+            meant = from_mapping(self._settings._asdict() | knobs)
+            checked(meant)
+            self.form.retranslate(meant)
         except SettingsError as refused:
             self._wrong = (refused.zh, refused.en)
 
@@ -329,6 +335,7 @@ class SmokeScreen(TranslatedScreen[None]):
             sign = (">" if self.running else "-") if last else ("+" if ascii_only() else "✔")
             text.append(f"{sign} {stage:<12}{took}\n", "bold" if last and self.running else "")
         self._curves(text)
+        self.query_one("#smoke-panes").set_class(not self._stages and not self.running, "-idle")
         self.query_one("#smoke-stages", Static).update(text)
 
     def _curves(self, text: Text) -> None:
@@ -377,9 +384,9 @@ class SmokeScreen(TranslatedScreen[None]):
             style = {"pass": STYLES["healthy"], "fail": STYLES[finding.severity]}.get(finding.verdict.value, "dim")
             why = pick(finding.why, lang)
             words = outside(pick(finding.title, lang) + (f" - {why}" if why else ""))
-            head = (f"{mark_of(finding, ascii_only())} {finding.id:<8} ", style)
-            label = Text.assemble(head, words, overflow="ellipsis", no_wrap=True)
-            rows.add_option(Option(label))
+            head = f"{mark_of(finding, ascii_only())} {finding.id:<8} "
+            words = clip(words, max(20, columns - len(head) - 2), ascii_only())
+            rows.add_option(Option(Text.assemble((head, style), words)))
         if rows.option_count:
             rows.highlighted = min(at or 0, rows.option_count - 1)
         self._detail()
@@ -425,6 +432,9 @@ class SmokeScreen(TranslatedScreen[None]):
         self.call_after_refresh(self.retranslate)
 
     # ------------------------------------------------------------------ actions
+
+    def label(self, name: str) -> str:
+        return "tui.key.end_run" if name == "tui.key.back" and self.running else name
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("copy", "save"):

@@ -27,6 +27,7 @@ from doctor.tui.base import TranslatedScreen, ascii_only, outside, wrap
 from doctor.tui.screens.open import OpenScreen
 from doctor.tui.screens.result import ResultScreen
 from doctor.tui.screens.save import copy, save
+from doctor.tui.widgets.choices import Choices
 from doctor.watch import Options, Watcher, show
 
 INTERVAL = 1.0
@@ -78,7 +79,7 @@ class WatchScreen(TranslatedScreen[None]):
         Binding("p", "pause", "tui.key.pause"),
         Binding("f", "choose", "tui.key.choose"),
         Binding("c", "copy", "tui.key.copy"),
-        Binding("s", "save", "tui.key.save"),
+        Binding("s", "save", "tui.key.save", show=False),
         Binding("escape", "back", "tui.key.back"),
         # where they stand they leave no room for the keys of this screen
         Binding("e", "app.machine", "tui.key.machine", show=False),
@@ -138,7 +139,7 @@ class WatchScreen(TranslatedScreen[None]):
                 yield Static(id="watch-loss", markup=False)
                 yield Static(id="watch-pace", markup=False)
             with Container(id="watch-right"):
-                yield OptionList(id="watch-alarms", markup=False)
+                yield Choices(id="watch-alarms", markup=False)
                 with VerticalScroll(id="watch-detail"):
                     yield Static(id="watch-text", markup=False)
         yield Footer(compact=True)
@@ -328,6 +329,11 @@ class WatchScreen(TranslatedScreen[None]):
 
     # ------------------------------------------------------------------ actions
 
+    def label(self, name: str) -> str:
+        if name != "tui.key.back" or not (self.running or self._diagnosing is not None):
+            return name
+        return "tui.key.cancel" if self._diagnosing is not None else "tui.key.end_run"
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("copy", "save"):
             return self._view is not None and self._view.report is not None
@@ -374,6 +380,7 @@ class WatchScreen(TranslatedScreen[None]):
         """The whole diagnosis of what is there now; the watch goes on."""
         if self.path and self._diagnosing is None:
             self._diagnosing = threading.Event()
+            self.refresh_bindings()
             self.doctor.say(self.tr("watch.diagnosing"))
             self._diagnose(self._diagnosing, self.path)
 
@@ -390,11 +397,13 @@ class WatchScreen(TranslatedScreen[None]):
 
     def _not_diagnosed(self, error: str) -> None:
         self._diagnosing = None
+        self.refresh_bindings()
         self.doctor.say(outside(error), wrong=True)
 
     @on(Diagnosed)
     def _diagnosed(self, event: Diagnosed) -> None:
         self._diagnosing = None
+        self.refresh_bindings()
         self.app.push_screen(ResultScreen(event.report, {}))
 
     def action_copy(self) -> None:
@@ -412,6 +421,7 @@ class WatchScreen(TranslatedScreen[None]):
         if self._diagnosing is not None:
             self._diagnosing.set()
             self._diagnosing = None
+            self.refresh_bindings()
         elif self._halt is not None:
             self._halt.set()
             self._wake.set()

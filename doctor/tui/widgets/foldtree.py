@@ -41,5 +41,8 @@ class FoldTree(Tree[Data]):
     def tailed(self, node: TreeNode[Data], label: Text, tail: str, style: Style) -> Text:
         """A label cut so that its tail can always be seen."""
         left = max(4, self.room(node) - cell_len(tail))
-        label.truncate(left, overflow="crop" if ascii_only() else "ellipsis", pad=bool(tail))
+        label.truncate(left, overflow="crop" if ascii_only() else "ellipsis")
+        if tail:
+            # the row under the cursor is one bar, also between label and tail
+            label.append(" " * (left - label.cell_len), style)
         return label.append(tail, self.faint(node, style))

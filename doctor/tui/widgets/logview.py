@@ -60,6 +60,7 @@ class LogView(ScrollView, can_focus=True):
         """where in the text of the marked row the rule matched"""
         self._widest = 0
         self._unseen = False
+        self._height = 0
 
     def show(self, document: Document | None) -> None:
         """Show another log from its beginning."""
@@ -85,8 +86,12 @@ class LogView(ScrollView, can_focus=True):
         self.call_after_refresh(self._bring, row)
 
     def on_resize(self) -> None:
-        # hidden, it had no height to bring a row to
-        if self._unseen and self.marked is not None:
+        # hidden, it had no height to bring a row to; smaller, it may have lost the row out of view
+        before, self._height = self._height, self.scrollable_content_region.height
+        if self.marked is None:
+            return
+        below = self.marked - self.scroll_offset.y
+        if self._unseen or self._height <= below < before:
             self.call_after_refresh(self._bring, self.marked)
 
     def _bring(self, row: int) -> None:

@@ -20,6 +20,7 @@ from doctor.render import plot, profile
 from doctor.render.lanes import cut
 from doctor.render.text import STYLES
 from doctor.tui.base import ascii_only, outside, wrap
+from doctor.tui.widgets.choices import Choices
 
 NAMES = ("loss", "grad_norm", "loss_scale", "lr", "step_time", "throughput", "data_time")
 """The columns in the order of the list."""
@@ -65,7 +66,7 @@ def first_of(report: Report, drawn: list[Drawn]) -> int:
     return odd[0] if odd else 0
 
 
-class PlotList(OptionList):
+class PlotList(Choices):
     """Up and down go through the ranks, left and right through the columns."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -33,6 +33,13 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 """Every option of ``doctor smoke`` that is about the run, the usual ones first."""
 
 
+def _meant(settings: Settings, name: str) -> object:
+    """What is taken for a knob; where 0 leaves it to the others, what follows from them."""
+    follows = {"steps": settings.training_steps, "kv_heads": settings.key_heads, "head_dim": settings.size,
+               "ffn": settings.inner}  # fmt: skip
+    return follows.get(name, getattr(settings, name, ""))
+
+
 class Tick(Checkbox):
     """Its mark is there only when it is on: by its colour alone nobody could tell."""
 
@@ -81,7 +88,7 @@ class SmokeForm(VerticalScroll):
                 if isinstance(field, Select):
                     field.prompt = str(getattr(settings, name)) or "-"
                 elif isinstance(field, Input):
-                    value = getattr(settings, name, "") if name in RANGES else ""
+                    value = _meant(settings, name) if name in RANGES else ""
                     hint = f"{value:g}" if isinstance(value, int | float) else ""
                     if name in ("python", "from_config"):
                         hint = tr(lang, f"tui.smoke.hint.{name}")

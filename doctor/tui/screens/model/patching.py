@@ -22,10 +22,11 @@ from doctor.render.text import STYLES, mark
 from doctor.tui import configs
 from doctor.tui.base import ascii_only, outside
 from doctor.tui.screens.model.page import Page, crashed, hanging
+from doctor.tui.widgets.choices import Choices
 from doctor.tui.widgets.diffview import DiffView
 
 
-class ProposalList(OptionList):
+class ProposalList(Choices):
     """Space takes as Enter does."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "select", "tui.key.take", show=False)]
@@ -116,6 +117,7 @@ class PatchPage(Page):
         self._offering, self._offer, self.taken, self._picks = threading.Event(), None, None, {}
         self.query_one(DiffView).show(())
         self._find(self._offering, self._file, Options(aliases=self.aliases, rules=self._rules))
+        self.screen.refresh_bindings()
 
     @work(thread=True, exclusive=True, group="offer", exit_on_error=False)
     def _find(self, cancel: threading.Event, path: str, options: Options) -> None:
@@ -131,6 +133,7 @@ class PatchPage(Page):
         if event.cancel is not self._offering:
             return
         self._offering = None
+        self.screen.refresh_bindings()
         self._offer, self._offer_cut = event.offer, event.cancel.is_set()
         if event.offer is not None:
             self._picks = configs.first_picks(event.offer.proposals)
@@ -254,6 +257,11 @@ class PatchPage(Page):
                 else tr(self.doctor.lang, "fix.state.display")
             )
             self.doctor.say(outside(why))
+            return
+        if not choice and len(one.choices) > 1 and n not in self._picks:
+            # which way is the user's to say
+            self.query_one(ProposalList).action_cursor_down()
+            self.doctor.say(self.tr("model.which"))
             return
         wanted = int(choice or 0)
         if n in self._picks and (not choice or self._picks[n] == wanted):

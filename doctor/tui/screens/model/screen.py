@@ -575,6 +575,10 @@ class ModelScreen(TranslatedScreen[None]):
             report = configs.report(self._worst_first(), self.doctor.rulebase())
             save(self, report)
 
+    def label(self, name: str) -> str:
+        looks = self._cancel is not None and not self._cancel.is_set()
+        return "tui.key.end_run" if name == "tui.key.back" and (looks or self._patch.searching) else name
+
     def action_back(self) -> None:
         """Stop what runs; without that, leave the whole pane, then the screen."""
         if self._patch.writing:
