@@ -106,7 +106,11 @@ def judge(
         sampled = n < SAMPLED
         for name in NAMES:
             if name in place.track.columns:
-                series.append(_entry(place, name, events.get((n, name), []), sampled))
+                said = events.get((n, name), [])
+                if name == "loss":
+                    # what befalls the scale is the run's, and the loss names the run
+                    said = said + [one for one in events.get((n, "loss_scale"), []) if one[0]]
+                series.append(_entry(place, name, said, sampled))
     return Judged(out, tuple(series), crashed)
 
 

@@ -17,10 +17,15 @@ Rows: TypeAlias = "NDArray[np.int64]"
 RISE = 0.15
 """Share of the level by which a smoothed loss must rise above the best one before."""
 SIGMAS = 8.0
-"""… and how many times the usual noise."""
+"""… and how many times the usual noise, at least."""
+TAIL = 3.5
+"""… and how many times what one point in twenty is off: where the noise has heavy tails, three of five neighbours are
+far off by chance too."""
 SHORT = 16
 """Fewer points than this tell no noise: only jumps count."""
 BLOCK = 32
+FAR = (4, 16)
+WANDER = 5.0
 JUMP = 1.5
 """… of at least this factor."""
 STRIDE = 1.5
@@ -90,27 +95,40 @@ def smooth(x: Array) -> Array:
     return x if len(x) < SHORT else median3(x) if len(x) < 40 else median5(x)
 
 
-def noise(x: Array, block: int = 64) -> Array:
+def noise(x: Array, block: int = 64, *, wander: bool = False) -> Array:
     """Usual noise at each point: from the differences of neighbours, as a median over the block before (and a third of
-    that of the own block), so that neither trend nor outliers count."""
+    that of the own block), so that neither trend nor outliers count. ``wander``: with what neighbours share, for losses
+    that drift to and fro (a mean over many steps): as many times as the differences of points up to ``FAR`` apart are
+    usually greater, at most ``WANDER``."""
     n = len(x)
     if n < 4:
         return np.full(n, np.inf)
-    d = np.abs(np.diff(x, prepend=x[:1]))
-    d[0] = d[1]
-    # second differences know no slope
-    b = np.abs(np.diff(x, n=2, prepend=x[:2]))
-    b[:2] = b[2:4] if n > 3 else b[-1]
     count = max(1, n // block)
     cut = n // count * count
     size = cut // count
-    levels = np.minimum(
-        np.median(d[:cut].reshape(count, size), axis=1) * (1.4826 / np.sqrt(2)),
-        np.median(b[:cut].reshape(count, size), axis=1) * (1.4826 / np.sqrt(6)),
-    )
+    levels = _spread(x, 1, count, cut)
+    if wander and n >= 4 * block:
+        far = np.maximum.reduce([_spread(x, lag, count, cut) for lag in FAR])
+        good = levels > 0
+        if good.any():
+            levels = levels * min(WANDER, max(1.0, float(np.median(far[good] / levels[good]))))
     before = np.concatenate((levels[:1], levels[:-1]))
     sigma = np.maximum(before, levels / 3) if count > 1 else levels
     return np.concatenate((np.repeat(sigma, size), np.full(n - cut, sigma[-1])))
+
+
+def _spread(x: Array, lag: int, count: int, cut: int) -> Array:
+    """The noise of each of ``count`` blocks by the differences of points ``lag`` apart."""
+    d = np.abs(x[lag:] - x[:-lag])
+    # second differences know no slope
+    b = np.abs(x[2 * lag :] - 2 * x[lag:-lag] + x[: -2 * lag])
+    d = np.concatenate((d[:1].repeat(lag) if lag == 1 else d[:lag], d))[:cut]
+    b = np.concatenate((b[: 2 * lag], b))[:cut]
+    found: Array = np.minimum(
+        np.median(d.reshape(count, -1), axis=1) * (1.4826 / np.sqrt(2)),
+        np.median(b.reshape(count, -1), axis=1) * (1.4826 / np.sqrt(6)),
+    )
+    return found
 
 
 class Episode(NamedTuple):
@@ -141,11 +159,14 @@ def episodes(x: Array, extra: float = 0.0) -> list[Episode]:
         after: Array = np.repeat(medians, BLOCK)[: n - BLOCK]
         best[BLOCK : BLOCK + len(after)] = after
         best[BLOCK + len(after) :] = medians[-1]
-    sigma = noise(x)
+    sigma = noise(x, wander=True)
+    many = SIGMAS
+    if n >= 8 * BLOCK and (sigma > 0).any():
+        many = max(SIGMAS, TAIL * float(np.quantile(np.abs(x - s)[sigma > 0] / sigma[sigma > 0], 0.95)))
     if (s > 0).all():
         # noise goes with the level: behind a fall by orders of magnitude the noise before it is none to compare with
-        sigma = np.minimum(sigma, np.maximum(noise(x / s) * best, sigma / 4))
-    limit = np.maximum(RISE * np.abs(best), SIGMAS * sigma) + 2 * extra
+        sigma = np.minimum(sigma, np.maximum(noise(x / _level(x, s), wander=True) * best, sigma / 4))
+    limit = np.maximum(RISE * np.abs(best), many * sigma) + 2 * extra
     high = s > best + limit
     if not high.any():
         return []
@@ -168,6 +189,17 @@ def episodes(x: Array, extra: float = 0.0) -> list[Episode]:
         at = stop
 
 
+def _level(x: Array, s: Array) -> Array:
+    """The level of a long loss, by medians of blocks, of a short one by its points: what goes to and fro within a block
+    is noise."""
+    count = len(x) // BLOCK
+    if count < 8:
+        return s
+    medians = np.median(x[: count * BLOCK].reshape(count, BLOCK), axis=1)
+    found: Array = np.interp(np.arange(len(x)), BLOCK * (np.arange(count) + 0.5), medians)
+    return found
+
+
 def _calm(s: Array) -> Array:
     """The level of a smoothed loss that a best value is taken of: the greater of two neighbours, so that one lucky
     point is no best."""
@@ -179,6 +211,36 @@ def _onset(s: Array, start: int, base: float) -> int:
     back = max(0, start - 512)
     low = back + int(np.flatnonzero(s[back : start + 1] == s[back : start + 1].min())[-1])
     return start if start - low <= 3 else low
+
+
+CHANCE = 3e-6
+"""Healthy points that may stand out alone by chance."""
+HEAVIEST = 0.5
+"""Index of the heaviest tail that a healthy loss has: that of a noise without a variance."""
+ALONE = 0.3
+"""Share of the level by which a point that stands out alone must rise above it."""
+
+
+def alone(x: Array, level: Array) -> Rows:
+    """The points that stand out of a loss alone, or with one neighbour, farther than its own tail reaches.
+
+    Healthy losses have tails of very different weight. How heavy this one is, its greatest deviations say (Hill's
+    estimator of a tail's index, without the very greatest, which are the question), and how far one in a million then
+    lies (Weissman's quantile).
+    """
+    n = len(x)
+    sigma = noise(x)
+    z = np.where(sigma > 0, (x - level) / np.where(sigma > 0, sigma, 1.0), 0.0)
+    count = min(max(20, n // 20), 1000)
+    left_out = min(5, count // 4)
+    top = np.sort(np.abs(z))[::-1][: count + 1]
+    if len(top) <= count or not top[count] > 0:
+        return np.zeros(0, np.int64)
+    expected = np.cumsum((1.0 / np.arange(1, count + 1))[::-1])[::-1]
+    index = float(np.log(top[left_out:count] / top[count]).sum() / expected[left_out:].sum())
+    index = min(index * (1 + 0.5 / np.sqrt(count)), HEAVIEST)
+    reach = float(top[count]) * (count / (n * CHANCE)) ** index
+    return np.flatnonzero((z > reach) & (x - level > ALONE * np.abs(level)))
 
 
 def _short(x: Array) -> list[Episode]:
@@ -216,6 +278,8 @@ class Period(NamedTuple):
     score: float
 
 
+SMALLEST = 0.001
+"""Share of the level below which a swing is not worth a word."""
 LONGEST = 2048
 LEAST = 64
 
@@ -226,7 +290,7 @@ def period(x: Array) -> Period | None:
     Windows of up to 2,048 points without their trend (a parabola) and outliers (cut at 5 times the usual deviation)
     are looked at by their spectrum: a line counts if it stands 40 times above the median of its neighbourhood (half
     to twice the frequency), makes at least three periods in the window, has an amplitude of at least 1.2 times the
-    noise and 0.5 % of the level.
+    noise and 0.1 % of the level. Noise that drifts is judged by its own spectrum.
     """
     n = len(x)
     if n < LEAST:
@@ -273,6 +337,37 @@ def _hann(n: int) -> Array:
     return found
 
 
+def _alike(y: Array, k: int, amplitude: float) -> bool:
+    """Whether a loss swings ``k`` times all along and alike: about its own mean over one period, which no trend bends,
+    in each third."""
+    n = len(y)
+    size = max(2, round(n / k))
+    sums = np.concatenate(([0.0], np.cumsum(y)))
+    mean = (sums[size:] - sums[:-size]) / size
+    r = y[size // 2 :][: len(mean)] - mean
+    spread = 1.4826 * middle(np.abs(r))
+    r = np.clip(r, -4 * spread, 4 * spread) * np.exp(-2j * np.pi * k * np.arange(len(r)) / n)
+    parts = []
+    for part in np.array_split(r, 3):
+        weight = _hann(len(part))
+        parts.append(2 * abs(complex((part * weight).sum())) / float(weight.sum()))
+    return min(parts) >= 0.5 * max(amplitude, *parts)
+
+
+def _drift(power: Array, k: int) -> Array:
+    """The shape of the spectrum of noise in which each point keeps a share of the one before (autoregressive), 1 at its
+    least; the share by the spectrum without the line ``k``."""
+    rest = power.copy()
+    near = np.concatenate((power[max(1, k - 6) : max(1, k - 2)], power[k + 3 : k + 7]))
+    rest[max(0, k - 2) : k + 3] = middle(near) if len(near) else 0.0
+    rest[:3] = 0.0  # the trend's
+    turns = np.cos(np.linspace(0.0, np.pi, len(power)))
+    total = float(rest.sum())
+    share = min(0.98, max(0.0, float((rest * turns).sum()) / total)) if total > 0 else 0.0
+    found: Array = (1 + share) ** 2 / (1 - 2 * share * turns + share * share)
+    return found
+
+
 def _line(y: Array, start: int, *, strict: bool = False) -> Period | None:
     n = len(y)
     level = middle(np.abs(y))
@@ -292,28 +387,29 @@ def _line(y: Array, start: int, *, strict: bool = False) -> Period | None:
         power[-1] *= 0.5  # the fastest swing has one line, not two
     low = 4 if strict else 3
     k = low + int(np.argmax(power[low:]))
+    # noise that drifts has a spectrum that falls: it is judged by what it is beside the line
+    shape = _drift(power, k)
+    k = low + int(np.argmax(power[low:] / shape[low:]))
+    flat = power / shape
     lo, hi = max(2, k // 2), min(len(power), 2 * k + 8)
     if hi - lo < 16:
         lo = max(2, hi - 16)
         hi = min(len(power), lo + 24)
-    around = np.concatenate((power[lo : max(lo, k - 2)], power[k + 3 : hi]))
+    around = np.concatenate((flat[lo : max(lo, k - 2)], flat[k + 3 : hi]))
     if len(around) < 6:
         return None
-    floor = middle(around) / 0.69
+    floor = middle(around) / 0.69 * float(shape[k])
     if floor <= 0:
         floor = 1e-30
     score = float(power[k]) / floor
     amplitude = 4 * float(np.sqrt(power[max(0, k - 1) : k + 2].sum() / 1.5)) / n
     rest = float(np.sqrt(floor * 8 / (3 * n)))
-    if score < (60 if strict else 40) or amplitude < 1.2 * rest or amplitude < 0.005 * level:
+    if score < (60 if strict else 40) or amplitude < 1.2 * rest or amplitude < SMALLEST * level:
         return None
     # a single spike or step has a smooth spectrum: its neighbours are as strong
     near = np.concatenate((power[max(low, k - 6) : max(low, k - 2)], power[k + 3 : k + 7]))
     if len(near) and power[k] < 12 * near.max():
         return None
-    # it must swing all the time and alike: the misfit of a trend sits where the loss falls steeply
-    turn = np.exp(-2j * np.pi * k * np.arange(n) / n)
-    parts = [2 * abs((r[part] * turn[part]).mean()) for part in np.array_split(np.arange(n), 3)]
-    if min(parts) < 0.5 * max(amplitude, *parts):
+    if not _alike(y, k, amplitude):
         return None
     return Period(n / k, amplitude, rest, level, start, score)

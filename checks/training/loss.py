@@ -1,5 +1,6 @@
 """The shape of a loss: where it ends, jumps, swings, stands still. Each answer is a row with its numbers."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from doctor.checks.training.curve import (
     Episode,
     Period,
     Rows,
+    alone,
     column,
     episodes,
     number,
@@ -46,11 +48,27 @@ def _shape(curves: Curves, first: int, last: int) -> Shape:
     rows, values = column(curves, "loss")
     inside = (rows >= first) & (rows < last) & np.isfinite(values)
     rows, x = rows[inside], values[inside]
-    swing = period(x)
+    found = episodes(x)
+    swing = period(_without(x, found))
     if swing is not None and _of_data(curves, swing):
         swing = None
-    found = episodes(x, swing.amplitude if swing else 0.0)
+    if swing is not None:
+        found = episodes(x, swing.amplitude)
     return Shape(rows, x, tuple(found), swing)
+
+
+def _without(x: Array, found: Sequence[Episode]) -> Array:
+    """A loss without a few rises that came back: they are no swing, and would look like a part of one."""
+    closed = [e for e in found if not e.open]
+    if not 0 < len(closed) < MANY:
+        return x
+    y = x.copy()
+    for e in closed:
+        a, b = max(0, e.start - 3), min(len(x), e.stop + 3)
+        left, right = x[max(0, a - 5) : a], x[b : b + 5]
+        ends = [float(np.median(part)) for part in (left, right) if len(part)] or [e.usual]
+        y[a:b] = np.linspace(ends[0], ends[-1], b - a)
+    return y
 
 
 def _of_data(curves: Curves, swing: Period) -> bool:
@@ -197,7 +215,7 @@ def spikes(curves: Curves) -> list[Seen]:
     for shape in shapes(curves):
         closed = [e for e in shape.episodes if not e.open]
         for e in closed if len(closed) < MANY or not _late(shape, closed) else ():
-            row = int(shape.rows[e.peak])
+            row = int(shape.rows[_first_high(shape.x, e)])
             back = int(shape.rows[min(e.stop, len(shape.rows) - 1)])
             args = {
                 **_where(curves, row), **_context(curves, row), "usual": number(e.usual),
@@ -213,21 +231,25 @@ def spikes(curves: Curves) -> list[Seen]:
     return [seen for _, seen in found[:20]]
 
 
+def _first_high(x: Array, e: Episode) -> int:
+    """The first point of a rise that is near its height: of a rise that holds for a while it is hardly the greatest."""
+    begin = max(0, e.start - 2)
+    return begin + int(np.argmax(x[begin : e.stop] - e.usual >= 0.7 * (x[e.peak] - e.usual)))
+
+
 def _towers(curves: Curves) -> list[tuple[float, Seen]]:
-    """Single points of four times the level and more: no healthy tail reaches them."""
+    """Single points that stand out farther than the tail of this loss reaches."""
     out = []
     for shape in shapes(curves):
         x = shape.x
-        if len(x) < 2 * SHORT:
+        if len(x) < 4 * SHORT:
             continue
         level = smooth(x)
         covered: Any = np.zeros(len(x), bool)
         for e in shape.episodes:
             covered[max(0, e.start - 3) : e.stop + 3] = True
-        spread = 1.4826 * float(np.median(np.abs(x - level)))
-        around = np.maximum.reduce([np.roll(level, k) for k in range(-3, 4)])
-        for i in np.flatnonzero((x > 4 * np.abs(around)) & (x - level > 40 * spread) & ~covered)[:20]:
-            if i < 3 or i >= len(x) - 1 or level[i] < 0.02:
+        for i in alone(x, level)[:20]:
+            if covered[i] or i < 3 or i >= len(x) - 1:
                 continue
             row = int(shape.rows[i])
             args = {
@@ -375,16 +397,17 @@ def plateau(curves: Curves) -> list[Seen]:
         span = float(curves.at[shape.rows[-1]]) - first_step
         if first_step > max(0.05 * max(span, float(curves.total) if not curves.period else 0.0), 2 * gap):
             continue  # the log begins late: a flat curve is an old run's
-        start = float(np.median(x[: max(3, min(10, n // 50))]))
+        start = float(np.median(x[: max(3, min(20, n // 20))]))
         if not start > 0:
             continue
-        head, tail = x[int(0.4 * n) : int(0.6 * n)], x[int(0.8 * n) :]
+        head, tail = x[int(0.4 * n) : int(0.7 * n)], x[int(0.7 * n) :]
         level = float(np.median(tail))
-        error = 1.25 * 1.4826 * float(np.median(np.abs(tail - level))) / np.sqrt(len(tail)) * 1.5
         change = float(np.median(head)) - level
-        never = level > 0.97 * start and change < 0.01 * start
-        stuck = abs(change) < 0.01 * level and level > 0.5 * start and n >= 100
-        if error > 0.01 * level or not (never or stuck):
+        error = _error(x[int(0.4 * n) :]) if n >= 100 else _error(tail)
+        least = max(0.01 * level, min(2 * error, 0.015 * level))
+        never = level > 0.97 * start and change < least
+        stuck = abs(change) < least and level > 0.5 * start and n >= 100
+        if error > 0.015 * level or not (never or stuck):
             continue
         row = int(shape.rows[0])
         if stuck and not never:
@@ -400,6 +423,16 @@ def plateau(curves: Curves) -> list[Seen]:
         }  # fmt: skip
         return [Seen(row, args, value=level, usual=start)]
     return []
+
+
+def _error(x: Array) -> float:
+    """How far the median of half of the points may be off: by those of 16 parts, in which neighbours share what they
+    share, or of few points by their spread."""
+    if len(x) < 64:
+        return 1.9 * 1.4826 * float(np.median(np.abs(x - np.median(x)))) / np.sqrt(len(x))
+    size = len(x) // 16
+    parts = np.median(x[: 16 * size].reshape(16, size), axis=1)
+    return 1.5 * 1.4826 * float(np.median(np.abs(np.diff(parts)))) / np.sqrt(2) / np.sqrt(8)
 
 
 # ------------------------------------------------------------------ values that cannot be

@@ -2,12 +2,16 @@
 
 import numpy as np
 
-from doctor.checks.training.curve import column, number, numbers
+from doctor.checks.training.curve import Array, Rows, column, number, numbers
 from doctor.checks.training.loss import START, _first_bad, _where
 from doctor.model import Curves, Seen
 
 HALVINGS = 5
 """Halvings in a row that make a collapse; a search at the start of a run needs as many and more, and is none."""
+
+
+HOLDS = 20
+"""Lines in which a scale must hold that was found."""
 
 
 def collapse(curves: Curves) -> list[Seen]:
@@ -35,16 +39,45 @@ def collapse(curves: Curves) -> list[Seen]:
         for i in range(len(falls)):
             j = int(np.searchsorted(total - (total[i] - level[i]), HALVINGS - 1e-9))
             fast = j < len(falls) and falls[j] - falls[i] <= 8 * (j - i + 1) + 8
-            at_start = float(curves.at[rows[falls[i]]]) <= START and float(curves.at[rows[0]]) <= START
-            if not (fast and not at_start) and not (low <= 1 and scale[-1] <= 1):
+            if not (fast and not _searches(curves, rows, scale, falls, i)) and not (low <= 1 and scale[-1] <= 1):
                 continue
-            row = int(rows[falls[i]])
+            first = _first(falls, i)
+            row = int(rows[falls[first]])
             args = {
-                **_where(curves, row), "from": number(float(scale[falls[i] - 1])), "to": number(low),
+                **_where(curves, row), "from": number(float(scale[falls[first] - 1])), "to": number(low),
                 "last": number(float(scale[-1])), "until": number(float(curves.at[rows[falls[-1]]])),
             }  # fmt: skip
             return [Seen(row, args, "loss_scale", low, high)]
     return []
+
+
+def _first(falls: Rows, at: int) -> int:
+    """The fall with which a row of them begins, from one among them or long before: those before the longest gaps are
+    the usual search for the largest scale."""
+    gaps = np.diff(falls)
+    while at < len(gaps):
+        later = gaps[at + 1 : at + 6]
+        if not len(later) or gaps[at] <= max(4.0, 4 * float(np.median(later))):
+            # no greater gap may lie ahead either
+            far = np.flatnonzero(gaps[at:] > max(2 * START, 8 * float(np.median(gaps[-5:]))))
+            if not len(far):
+                break
+            at += int(far[-1])
+        at += 1
+    return at
+
+
+def _searches(curves: Curves, rows: Rows, scale: Array, falls: Rows, first: int) -> bool:
+    """Whether falls are the search for the first value that does not overflow: in the first steps of a run, or in the
+    first lines of a log or behind a restart, where the scale then holds."""
+    row = int(rows[falls[first]])
+    if float(curves.at[row]) <= START and float(curves.at[rows[0]]) <= START:
+        return True
+    begin = max((a for a, _ in curves.segments if a <= row), default=0)
+    apart = np.flatnonzero(np.diff(falls[first:]) > HOLDS)
+    last = first + int(apart[0]) if len(apart) else len(falls) - 1
+    until = int(falls[last + 1]) if last + 1 < len(falls) else len(rows)
+    return row - begin <= START and float(scale[falls[last]]) > 1 and until - int(falls[last]) > HOLDS
 
 
 def overflows(curves: Curves) -> list[Seen]:
