@@ -6,9 +6,11 @@ exist and cannot be known is unknown.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 from doctor import ranking
@@ -212,7 +214,8 @@ def _judge(
             if name in plan.values:
                 args.setdefault(name.rsplit(".", maxsplit=1)[-1], plan.values[name].value)
         if first is not None:
-            args |= {"key": first.key, "file": first.file, "line": first.line}
+            line = first.line if first.line in (e.line for e in evidence[:1]) else evidence[0].line
+            args |= {"key": first.key, "file": first.file, "line": line}
         else:
             args |= {"key": "", "file": plan.file, "line": 0}
     except cel.CelError as error:
@@ -221,21 +224,35 @@ def _judge(
 
 
 def _evidence(plan: Plan, names: Sequence[str]) -> tuple[list[Evidence], Value | None]:
-    """(lines of the values that stand in a file, the first such value)."""
-    found: list[Evidence] = []
+    """(lines of the values that stand in a file, the first such value).
+
+    Of a value that an option takes from a variable the line of the variable comes first; of several values each has
+    one line before any has its second, because a report shows but a few.
+    """
     first = None
+    rows: list[list[Evidence]] = []
     for name in names:
         value = plan.values.get(name[5:])
         if value is None or name not in FIELDS:
             continue
-        for evidence in value.evidence():
-            if first is None:
-                first = value
-            if evidence not in found and len(found) < MAX_EVIDENCE:
-                found.append(evidence)
+        lines = value.evidence()
+        if lines and first is None:
+            first = value
+        rows.append(
+            lines if isinstance(value.value, list) else sorted(lines, key=lambda e: not _ASSIGNED.match(e.text))
+        )
+    found: list[Evidence] = []
+    whole = rows[0] if rows and first is not None and isinstance(first.value, list) else []
+    turns = zip_longest(*rows)
+    for evidence in (*whole, *(e for turn in turns for e in turn)):
+        if evidence is not None and evidence not in found and len(found) < MAX_EVIDENCE:
+            found.append(evidence)
     if not found:
         found.append(Evidence(plan.file, 0, ""))
     return found, first
+
+
+_ASSIGNED = re.compile(r"\s*(?:export\s+)?[A-Za-z_]\w*=")
 
 
 def _why(code: str, value: str, field: str = "name") -> Text:

@@ -536,7 +536,7 @@ def _spelling(notes: fill.Notes, best: dict[str, Option]) -> None:
 
     known = OTHERS | UNEVEN | OPTIONS.keys() | FLAGS.keys() | OVERRIDES.keys()
     for name, option in best.items():
-        if name not in known and len(name) >= 6 and not any(other.startswith(name) for other in known):
+        if name not in known and len(name) >= 5 and not any(other.startswith(name) for other in known):
             meant = nearest(name, known - best.keys(), 1)
             if meant and notes.text(option.line).count(name) == 1:
                 notes.add("file.unknown_options", f"--{name} (--{meant})", option.line)
@@ -551,6 +551,10 @@ def _spelling(notes: fill.Notes, best: dict[str, Option]) -> None:
             notes.add("file.near_values", f"--{name} {word} ({meant})", line)
         else:
             notes.add("file.unknown_words", f"--{name} {word}", line)
+
+
+SPLITS = 3
+"""Training, validation and test."""
 
 
 def _ranges(notes: fill.Notes, best: dict[str, Option]) -> None:
@@ -572,10 +576,11 @@ def _ranges(notes: fill.Notes, best: dict[str, Option]) -> None:
     split = best.get("split")
     if split is not None and split.values and "$" not in split.values[0]:
         text = split.values[0]
-        parts = text.split("," if "," in text else "/")
-        if not all(_FLOAT.fullmatch(part) for part in parts):
+        # any separator will do (parse_and_normalize_split); a lost part is nothing
+        parts = re.findall(r"[.0-9]+", text)
+        if not parts or not all(_FLOAT.fullmatch(part) for part in parts):
             notes.add("file.wrong_types", "--split", split.source or split.line)
-        elif min(map(float, parts)) < 0 or not sum(map(float, parts)):
+        elif len(parts) > SPLITS or "-" in text or not sum(map(float, parts)):
             notes.add("file.out_of_range", f"--split {text}", split.source or split.line)
 
 
@@ -595,6 +600,9 @@ def _together(notes: fill.Notes, best: dict[str, Option]) -> None:
             if name not in best:
                 notes.add("file.lacking_options", f"--recompute-granularity full (--{name})",
                           best["recompute-granularity"].line)  # fmt: skip
+    pieces = "num-layers-per-virtual-pipeline-stage"
+    if pieces in best and (word("pipeline-model-parallel-size") or "1") == "1":
+        notes.add("file.lacking_options", f"--{pieces} (--pipeline-model-parallel-size)", best[pieces].line)
     if (kind == "selective" or "recompute-activations" in best) and kind != "full":
         for name in ("recompute-method", "recompute-num-layers"):
             if name in best:

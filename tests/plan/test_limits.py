@@ -113,7 +113,7 @@ def test_a_class_of_another_family_is_told():
         ("NNODES=2", "NNODES=0", "out_of_range", "nnodes 0"),
         ("NNODES=2", "NNODES = 2", "unset_names", "NNODES ="),
         ("NNODES=2", "NNODE=2", "unset_names", "NNODES (NNODE)"),
-        ("--bf16", "--bf16 --split 949:50:1", "wrong_types", "--split"),
+        ("--bf16", "--bf16 --split all", "wrong_types", "--split"),
         ("--bf16", "--bf16 --split 0,0,0", "out_of_range", "--split 0,0,0"),
     ],
 )  # fmt: skip
@@ -123,7 +123,18 @@ def test_a_wrong_option_is_noted(old, new, where, what):
     assert what in script(old, new).get("file." + where)
 
 
-@pytest.mark.parametrize("more", ["--split 949,50,1", "--nnodes 1:4", "--eval-iters 0", "--my-option x", "--lr -1e-5"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        "--split 949,50,1",
+        "--split 949:50:1",
+        "--split 949,50",
+        "--nnodes 1:4",
+        "--eval-iters 0",
+        "--my-option x",
+        "--lr -1e-5",
+    ],
+)
 def test_sound_or_foreign_options_are_not_noted(more):
     plan = script("--bf16", "--bf16 " + more)
     assert not plan.get("file.out_of_range") and not plan.get("file.broken_options") and not plan.get("file.conflicts")
@@ -181,7 +192,6 @@ def test_columns_stand_in_the_order_of_the_inputs(columns, fault):
 
 
 def test_keys_and_classes_of_code_of_ones_own_are_not_taken_for_slips():
-    text = "model: {model_config: {type: IFlytekSparkConfig, compute_type: bfloat16}}\n"
-    text += "optimizer: {type: AdamWeightDecayX}\n"
+    text = "model: {model_config: {type: IFlytekSparkConfig, compute_type: x}}\noptimizer: {type: AdamWeightDecayX}\n"
     plan = detect.read("c.yaml", text)
     assert plan.get("file.unread_keys") == [] and plan.get("file.near_types") == []
