@@ -50,6 +50,7 @@ parallel.devices      device_num num_devices world_size worldsize n_devices num_
 parallel.devices      num_processes n_gpus num_gpus gpus gpu_count available_gpus local_gpu_count
 parallel.micro_batches micro_batch_num num_micro_batches
 parallel.sequence     sequence_parallel
+parallel.virtual_layers num_layers_per_virtual_pipeline_stage
 batch.size            micro_batch_size per_device_train_batch_size batch_size
 batch.accumulation    gradient_accumulation_steps accumulation_steps
 batch.written_global  global_batch_size
@@ -95,6 +96,12 @@ notes.label_length    max_label_len max_text_len
 notes.label_steps     pred_seq_len
 notes.overflow_update overflow_still_update
 notes.expert_mp       expert_tensor_parallel_size
+notes.edge_layers     decoder_first_pipeline_num_layers decoder_last_pipeline_num_layers
+notes.edge_layers     num_layers_in_first_pipeline_stage num_layers_in_last_pipeline_stage
+notes.mini_batch      ppo_mini_batch_size
+notes.lora_rank       lora_rank lora_r
+notes.max_lora_rank   max_lora_rank vllm_max_lora_rank
+notes.unsloth         use_unsloth
 """
 NAMES: dict[str, list[str]] = {}
 """What a name means, in lower case with underscores; some tell two things."""

@@ -43,6 +43,7 @@ accelerate   compute_environment distributed_type fsdp_config
 mindyolo     per_batch_size strict_load overflow_still_update sync_bn ms_loss_scaler nc
 mindocr      character_dict_path pred_seq_len drop_overflow_update max_text_len
 mindie       maxseqlen maxinputtokenlen npudeviceids npumemsize
+verl         ppo_mini_batch_size ppo_micro_batch_size_per_gpu actor_rollout_ref
 mindspore    amp_level max_device_memory device_target jit_level
 """
 _NAMED = (
@@ -371,7 +372,8 @@ num_layers_in_first_pipeline_stage num_layers_in_last_pipeline_stage
 
 def _megatron(plan: Plan, table: Table) -> None:
     plan.values["file.kind"] = Value("megatron", "derived", whose="the keys")
-    plan.derive("parallel.uneven", bool(_UNEVEN & table.keys), "options for uneven stages")
+    uneven = any(row.key in _UNEVEN and row.node.data not in (None, False) for row in table.rows)
+    plan.derive("parallel.uneven", uneven, "options for uneven stages")
     sizes = [plan.get("parallel." + name, 1) for name in ("mp", "pp", "cp")]
     per, world = sizes[0] * sizes[1] * sizes[2], plan.get("parallel.devices")
     if world and per > 0 and world % per == 0:

@@ -324,6 +324,11 @@ notes.label_length   int     -      longest label of text recognition
 notes.label_steps    int     -      steps of the prediction that the labels are aligned with
 notes.overflow_update bool   -      an overflow does not keep a step from being applied
 notes.expert_mp      int     -      tensor parallel size of experts
+notes.edge_layers    int     layer  layers of the first or last stage as written
+notes.mini_batch     int     -      prompts of one update of PPO
+notes.lora_rank      int     -      rank of an adapter
+notes.max_lora_rank  int     -      highest rank a serving engine takes
+notes.unsloth        bool    -      kernels of unsloth are used
 """
 
 FACTS = """
