@@ -426,6 +426,19 @@ def _detector(plan: Plan, table: Table) -> None:
             table.put(plan, "notes.weights_size", given[0], weight)
 
 
+_ADAPTER = re.compile(r"lora|adapter|peft|prefix|prompt_tuning|p_?tuning|target_modules|freeze|qlora|controlnet")
+_LARGE = 3
+"""From so many 10^9 parameters on published learning rates with Adam stay well below 1e-3."""
+
+
+def _whole_model(plan: Plan, table: Table) -> None:
+    row = next((r for key in _MODEL for r in table.rows if r.key == key and isinstance(r.node.data, str)), None)
+    size = families.billions(str(plan.get("notes.model", "")))
+    said = " ".join((*table.keys, *(text.lower() for text in table.texts.values())))
+    if row is not None and size is not None and size >= _LARGE and not _ADAPTER.search(said):
+        table.put(plan, "notes.whole_model", True, row)
+
+
 _TIMES = re.compile(r"(?<![\d.])(\d{1,4})\s?[x×*]\s?[A-Za-z]|(?<=[\w)])\s?[x×*]\s?(\d{1,4})\b")
 
 
@@ -439,6 +452,7 @@ def _training(plan: Plan, table: Table) -> None:
         plan.derive("optimizer.adam", "adam" in kind.lower(), f"class {kind}")
     if plan.get("optimizer.lr") is not None and not {"vllm", "mindie"}.intersection(table.speaks):
         plan.derive("run.training", True, "a learning rate")
+        _whole_model(plan, table)
     memory = plan.get("context.memory")
     if memory is not None and fill.memory_gib(memory) is not None:
         plan.derive("context.memory_gib", fill.memory_gib(memory), memory)

@@ -157,3 +157,21 @@ def test_null_gives_no_stage_other_layers(rules):
     text = "framework: Megatron-LM\nnum_layers: 60\npipeline_model_parallel_size: 8\n{}: {}\n"
     assert rules(text.format("num_layers_in_first_pipeline_stage", "null")) != []
     assert rules(text.format("num_layers_in_first_pipeline_stage", 4)) == []
+
+
+@pytest.mark.parametrize(("written", "value"), [("1e-3", 1e-3), ("5e-5", 5e-5), ("1.0e-3", 1e-3)])
+def test_a_power_of_ten_is_a_number(written, value):
+    assert plan_of(f"learning_rate: {written}\nnum_layers: 2\n").get("optimizer.lr") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "flagged"),
+    [
+        ("model: EleutherAI/gpt-j-6B\nlearning_rate: 1e-3\n", True),
+        ("model: EleutherAI/gpt-j-6B\nlearning_rate: 1e-3\nlora_rank: 8\n", False),
+        ("model: EleutherAI/gpt-j-6B\nlearning_rate: 3e-4\n", False),
+        ("model: bert-base\nlearning_rate: 1e-3\n", False),
+    ],
+)
+def test_a_rate_for_adapters_is_too_much_for_a_whole_large_model(rules, text, flagged):
+    assert ("PAR589" in rules(text + "per_device_train_batch_size: 1\n")) is flagged
