@@ -175,3 +175,25 @@ def test_a_power_of_ten_is_a_number(written, value):
 )
 def test_a_rate_for_adapters_is_too_much_for_a_whole_large_model(rules, text, flagged):
     assert ("PAR589" in rules(text + "per_device_train_batch_size: 1\n")) is flagged
+
+
+@pytest.mark.parametrize(
+    ("text", "gib"),
+    [
+        ("finetuning_type: full\nbf16: true\n", 16.0),
+        ("finetuning_type: full\npure_bf16: true\n", 8.0),
+        ("train_type: full\ntorch_dtype: bfloat16\n", 8.0),
+        ("finetuning_type: full\ndeepspeed: ds_z3_config.json\nnpus: 8\n", 2.0),
+        ("finetuning_type: full\ndeepspeed: ds_z2_config.json\nnpus: 8\n", 2 + 14 / 8),
+        ("finetuning_type: full\ndeepspeed: ds_z3_config.json\n", None),
+        ("finetuning_type: full\ndeepspeed: ds_z3_config.json\nnpus: 8\nnnodes: 2\n", None),
+        ("finetuning_type: full\ndeepspeed: my.json\n", None),
+        ("finetuning_type: full\nfsdp: full_shard\n", None),
+        ("finetuning_type: full\nuse_badam: true\n", None),
+        ("finetuning_type: lora\n", None),
+        ("tensor_model_parallel_size: 8\ntrain_type: full\n", None),
+    ],
+)
+def test_what_stays_on_a_device_when_all_weights_are_trained(text, gib):
+    found = plan_of(f"model: x-10b\nlearning_rate: 1.0e-5\n{text}").get("notes.states_gib")
+    assert found == (None if gib is None else pytest.approx(gib * 10e9 / 2**30))
