@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from doctor.plan import fill, readers
-from doctor.plan.schema import FIELDS, TEXT, Plan, Value, coerce
+from doctor.plan.schema import FIELDS, FLOAT, TEXT, Plan, Value, coerce
 from doctor.plan.spelling import nearest
 from doctor.plan.yamltree import Node, read_tree
 
@@ -50,6 +50,7 @@ parallel.devices      device_num num_devices world_size worldsize n_devices num_
 parallel.devices      num_processes n_gpus num_gpus gpus gpu_count available_gpus local_gpu_count
 parallel.micro_batches micro_batch_num num_micro_batches
 parallel.sequence     sequence_parallel
+parallel.virtual_layers num_layers_per_virtual_pipeline_stage
 batch.size            micro_batch_size per_device_train_batch_size batch_size
 batch.accumulation    gradient_accumulation_steps accumulation_steps
 batch.written_global  global_batch_size
@@ -95,6 +96,13 @@ notes.label_length    max_label_len max_text_len
 notes.label_steps     pred_seq_len
 notes.overflow_update overflow_still_update
 notes.expert_mp       expert_tensor_parallel_size
+notes.world           world_size worldsize rank_size total_devices total_npus
+notes.edge_layers     decoder_first_pipeline_num_layers decoder_last_pipeline_num_layers
+notes.edge_layers     num_layers_in_first_pipeline_stage num_layers_in_last_pipeline_stage
+notes.mini_batch      ppo_mini_batch_size
+notes.lora_rank       lora_rank lora_r
+notes.max_lora_rank   max_lora_rank vllm_max_lora_rank
+notes.unsloth         use_unsloth
 """
 NAMES: dict[str, list[str]] = {}
 """What a name means, in lower case with underscores; some tell two things."""
@@ -119,6 +127,7 @@ speculative_config kv_transfer_config generation metric postprocess loss local_m
 """Sections that speak of something else than of the training or the model; what they hold of batches, dtypes and
 learning rates is left alone."""
 _SCALARS = ("torch_dtype", "dtype", "precision", "compute_dtype", "mixed_precision", "infer_dtype")
+_POWER = re.compile(r"\d{1,3}(?:\.\d{0,6})?[eE][+-]?\d{1,2}")
 FEW = 2
 """Names that must be known before a text is taken for such a table, where its reader is not told by other keys."""
 PARTS = 16
@@ -219,6 +228,8 @@ def _value(name: str, value: Any) -> Any:
     kind = FIELDS["plan." + name].type
     if name.startswith("notes.") and kind == TEXT and isinstance(value, str):
         value = value.strip().lower()
+    if kind == FLOAT and isinstance(value, str) and _POWER.fullmatch(value):
+        value = float(value)  # YAML reads 1e-5 as text, its readers mean the number
     try:
         return coerce(value, kind)
     except (TypeError, OverflowError):

@@ -43,6 +43,7 @@ accelerate   compute_environment distributed_type fsdp_config
 mindyolo     per_batch_size strict_load overflow_still_update sync_bn ms_loss_scaler nc
 mindocr      character_dict_path pred_seq_len drop_overflow_update max_text_len
 mindie       maxseqlen maxinputtokenlen npudeviceids npumemsize
+verl         ppo_mini_batch_size ppo_micro_batch_size_per_gpu actor_rollout_ref
 mindspore    amp_level max_device_memory device_target jit_level
 """
 _NAMED = (
@@ -371,7 +372,8 @@ num_layers_in_first_pipeline_stage num_layers_in_last_pipeline_stage
 
 def _megatron(plan: Plan, table: Table) -> None:
     plan.values["file.kind"] = Value("megatron", "derived", whose="the keys")
-    plan.derive("parallel.uneven", bool(_UNEVEN & table.keys), "options for uneven stages")
+    uneven = any(row.key in _UNEVEN and row.node.data not in (None, False) for row in table.rows)
+    plan.derive("parallel.uneven", uneven, "options for uneven stages")
     sizes = [plan.get("parallel." + name, 1) for name in ("mp", "pp", "cp")]
     per, world = sizes[0] * sizes[1] * sizes[2], plan.get("parallel.devices")
     if world and per > 0 and world % per == 0:
@@ -424,6 +426,55 @@ def _detector(plan: Plan, table: Table) -> None:
             table.put(plan, "notes.weights_size", given[0], weight)
 
 
+_ADAPTER = re.compile(r"lora|adapter|peft|prefix|prompt_tuning|p_?tuning|target_modules|freeze|qlora|controlnet")
+_LARGE = 3
+"""From so many 10^9 parameters on published learning rates with Adam stay well below 1e-3."""
+
+
+def _whole_model(plan: Plan, table: Table) -> None:
+    row = next((r for key in _MODEL for r in table.rows if r.key == key and isinstance(r.node.data, str)), None)
+    size = families.billions(str(plan.get("notes.model", "")))
+    if row is not None and size is not None and size >= _LARGE and not _ADAPTER.search(_said(table)):
+        table.put(plan, "notes.whole_model", True, row)
+
+
+def _said(table: Table) -> str:
+    return " ".join((*table.keys, *(text.lower() for text in table.texts.values())))
+
+
+_SPARING = re.compile(
+    r"offload|fsdp|galore|lomo|badam|apollo|8bit|adafactor|\bsgd\b|lion|muon|quantiz|hsdp|megatron|distributed_optim"
+)
+
+
+def _states(plan: Plan, table: Table) -> None:
+    """GiB of weights, gradients and Adam's states on each device, where nothing is said that spares memory."""
+    row, size = table.row(*_MODEL), families.billions(str(plan.get("notes.model", "")))
+    said = _said(table)
+    if row is None or size is None or plan.get("notes.tuning") != "full" or _SPARING.search(said):
+        return
+    if _ADAPTER.search(said) or any(plan.get("parallel." + name, 1) > 1 for name in ("mp", "pp")):
+        return
+    named, stage = table.row("deepspeed", "deepspeed_config", "ds_config"), plan.get("notes.zero_stage")
+    if stage is None and (
+        (named is not None and named.node.data not in (None, False)) or "zero_optimization" in table.keys
+    ):
+        return
+    devices = plan.get("parallel.devices") or 0
+    if stage and (devices < 1 or {"nodes", "nnodes", "num_machines"} & table.keys):
+        return
+    whole, mixed = 0.0, 16.0
+    if not stage:
+        # transformers keeps what was loaded in half precision so, LLaMA-Factory trains in float32
+        whole, mixed, devices = (16.0 if "llamafactory" in table.speaks else 8.0), 0.0, 1
+        if plan.get("notes.pure_bf16"):
+            whole = 8.0
+    elif stage in (1, 2):
+        whole = 4.0 if stage == 1 else 2.0
+        mixed -= whole
+    table.put(plan, "notes.states_gib", size * 1e9 * (whole + mixed / devices) / 2**30, row)
+
+
 _TIMES = re.compile(r"(?<![\d.])(\d{1,4})\s?[x×*]\s?[A-Za-z]|(?<=[\w)])\s?[x×*]\s?(\d{1,4})\b")
 
 
@@ -437,6 +488,8 @@ def _training(plan: Plan, table: Table) -> None:
         plan.derive("optimizer.adam", "adam" in kind.lower(), f"class {kind}")
     if plan.get("optimizer.lr") is not None and not {"vllm", "mindie"}.intersection(table.speaks):
         plan.derive("run.training", True, "a learning rate")
+        _whole_model(plan, table)
+    _states(plan, table)
     memory = plan.get("context.memory")
     if memory is not None and fill.memory_gib(memory) is not None:
         plan.derive("context.memory_gib", fill.memory_gib(memory), memory)
