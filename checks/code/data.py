@@ -6,8 +6,8 @@ import ast
 
 from doctor.checks.code.common import at, has_parameters, sets_graph_mode, text
 from doctor.model import Answer
-from doctor.source.match import argument
-from doctor.source.tree import Call, Module, Scope
+from doctor.source.match import NOTHING, argument, literal
+from doctor.source.tree import Call, ClassInfo, Module, Scope
 
 INIT = (
     "mindspore.communication.init",
@@ -184,3 +184,99 @@ def padding_counts(module: Module) -> list[Answer]:
     if masked or minus or "loss_mask" in module.text or "DataCollator" in module.text:
         return []
     return [at(module, padded.node, {"name": text(padded.node.func)})]
+
+
+_GENERATOR = "mindspore.dataset.GeneratorDataset"
+_ROWS = ("__getitem__", "__iter__", "__next__")
+
+
+def _source(module: Module, call: Call) -> ClassInfo | ast.FunctionDef | None:
+    """What a GeneratorDataset reads: a class of this file whose methods are all seen, or a generator function."""
+    node, home = module.value(argument(call.node, "source/0"), call.scope)
+    info = module.local_class(node, home) if isinstance(node, ast.Call) else None
+    if info is not None:
+        plain = not info.node.decorator_list and not info.node.keywords
+        return info if plain and all(text(base) == "object" for base in info.node.bases) else None
+    name = node.func if isinstance(node, ast.Call) else node
+    found = home.find(name.id) if isinstance(name, ast.Name) else None
+    if found and len(found[1]) == 1 and isinstance(found[1][0].value, ast.FunctionDef):
+        function = found[1][0].value
+        if not function.decorator_list and any(isinstance(n, ast.Yield) for n in _own(function)):
+            return function
+    return None
+
+
+def _own(function: ast.AST) -> list[ast.AST]:
+    """What stands in a function, without the functions in it."""
+    out: list[ast.AST] = []
+    for node in ast.iter_child_nodes(function):
+        out.append(node)
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            out += _own(node)
+    return out
+
+
+def dataset_source(module: Module) -> list[Answer]:
+    """The source of a GeneratorDataset that lacks a method it needs.
+
+    Source: runs on 2.10.0: "'__len__' method is required"; "should be callable, iterable or random accessible" of a
+    class with __next__ alone or none of them; "sampler is not supported if source does not have attribute
+    '__getitem__'", the same of num_shards.
+    """
+    out = []
+    for call in module.calls_to(_GENERATOR):
+        source = _source(module, call)
+        if source is None:
+            continue
+        has: set[str] = set(source.methods) if isinstance(source, ClassInfo) else {"__iter__"}
+        if isinstance(source, ClassInfo):
+            has |= {name for n in source.node.body if isinstance(n, ast.Assign) for name in map(text, n.targets)}
+        if has & {"__getattr__", "__getattribute__", "__call__"}:
+            continue
+        lacks, why = "", ""
+        if "__getitem__" in has:
+            lacks, why = ("", "") if "__len__" in has else ("__len__", "__getitem__")
+        elif "__iter__" not in has:
+            lacks, why = "__getitem__, __iter__", "source"
+        else:
+            wants = [k for k in call.node.keywords if k.arg in ("sampler", "num_shards") and text(k.value) != "None"]
+            if wants and isinstance(wants[0].value, (ast.Constant, ast.Call, ast.List)):
+                lacks, why = "__getitem__", str(wants[0].arg)
+        if lacks:
+            where = source.node if isinstance(source, ClassInfo) else source
+            out.append(at(module, call.node, {"name": source.name, "lacks": lacks, "what": why}, where))
+    return out
+
+
+def column_count(module: Module) -> list[Answer]:
+    """column_names of a GeneratorDataset that are more or fewer than what its source returns.
+
+    Source: runs on 2.10.0: "should return same number of NumPy arrays as specified in column_names"; a dict is one.
+    """
+    out = []
+    for call in module.calls_to(_GENERATOR):
+        source, names = _source(module, call), argument(call.node, "column_names/1")
+        columns = literal(module, names, call.scope) if names is not None else NOTHING
+        columns = [columns] if isinstance(columns, str) else columns
+        if source is None or not isinstance(columns, (list, tuple)):
+            continue
+        if isinstance(source, ClassInfo):
+            row = next((source.methods[name] for name in _ROWS if name in source.methods), None)
+        else:
+            row = source
+        body = _own(row) if row is not None else []
+        kind = ast.Yield if any(isinstance(n, ast.Yield) for n in body) else ast.Return
+        given = [n for n in body if isinstance(n, kind)]
+        sizes = {_size(n.value) for n in given}
+        if len(sizes) != 1 or None in sizes or len(columns) in sizes or any(isinstance(n, ast.YieldFrom) for n in body):
+            continue
+        told = {"name": source.name, "names": len(columns), "count": sizes.pop()}
+        out.append(at(module, call.node, told, given[0]))
+    return out
+
+
+def _size(node: ast.expr | None) -> int | None:
+    """How many columns a returned expression fills, None if that is not to be seen."""
+    if isinstance(node, (ast.Tuple, ast.List)) and not any(isinstance(e, ast.Starred) for e in node.elts):
+        return len(node.elts)
+    return 1 if isinstance(node, ast.Dict) else None

@@ -221,16 +221,16 @@ def test_evidence_points_at_the_line_of_the_member():
 def test_4096_ranks_are_judged_in_a_second():
     servers = [(f"s{n:04d}", [dev(i, n * 16 + i, device_ip=f"10.{n}.0.{i}") for i in range(16)]) for n in range(256)]
     text = table(*servers)
-    began = time.perf_counter()
+    began = time.process_time()
     assert broken(text) == {}
-    assert time.perf_counter() - began < 1.0
+    assert time.process_time() - began < 1.0
 
 
 def test_4096_equal_ranks_are_judged_in_a_second_too():
     text = table(("a", [dev(0, 0) for _ in range(4096)]))
-    began = time.perf_counter()
+    began = time.process_time()
     assert {"R07", "R08", "R12"} <= set(broken(text))
-    assert time.perf_counter() - began < 1.5
+    assert time.process_time() - began < 1.5
 
 
 _VALUE = st.none() | st.integers() | st.text(max_size=3) | st.sampled_from(["0", "1", "2", "192.0.2.1", "-1", "::1"])
