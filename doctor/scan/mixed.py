@@ -34,6 +34,8 @@ NUMBERS = 1 << 16
 """Line numbers that are packed together."""
 ROWS = 1 << 14
 """Rows kept of the training lines of one of many ranks in one text."""
+SHARE = 64 << 10
+"""Bytes of its lines that are at hand of each of many ranks, where one text alone has a chunk."""
 
 WORDS = 256 << 10
 """Bytes of what no rank said in which people's words are looked for."""
@@ -387,7 +389,7 @@ class Lanes:
         scanner = self._scanners.get(rank)
         if scanner is None:
             rows = min(ROWS, self.matcher.rows)
-            scanner = self._scanners[rank] = Scanner(self.matcher, self.name, rows=rows)
+            scanner = self._scanners[rank] = Scanner(self.matcher, self.name, rows=rows, texts=SHARE, behind=SHARE)
         if text:
             scanner.feed(text)
 

@@ -16,7 +16,7 @@ from doctor.scan.calc import holds
 from doctor.scan.lazy import lazy, lazy_bytes
 from doctor.scan.matcher import Anchors, Engine, Hit, Prose, Stream, engine_for
 from doctor.scan.memory import LINES as MEMORY_LINES
-from doctor.scan.series import ROWS, Collector, Track
+from doctor.scan.series import ROWS, TEXTS, Collector, Track
 from doctor.scan.told import REACH as TOLD_REACH
 from doctor.scan.told import Told, told
 from doctor.scan.window import Window, newlines
@@ -308,13 +308,17 @@ class _Told(NamedTuple):
 class Scanner:
     """Scans one source; ``feed`` it chunks, then ``finish``."""
 
-    def __init__(self, matcher: Matcher, name: str, *, exact: bool = True, rows: int = 0) -> None:
+    def __init__(
+        self, matcher: Matcher, name: str, *, exact: bool = True, rows: int = 0, texts: int = TEXTS, behind: int = CHUNK
+    ) -> None:
         """``exact``: whether the lines of training values are numbered now, or found again by their offsets. ``rows``:
-        those kept of a track, 0 for what the matcher says."""
+        those kept of a track, 0 for what the matcher says; ``texts``: bytes of their lines that are kept; ``behind``:
+        bytes by which a hit lies behind what was read before it is judged."""
         self.matcher = matcher
         self.name = name
+        self._behind = behind
         self._stream = matcher.engine.stream()
-        self._collector = Collector(name, exact=exact, limit=rows or matcher.rows)
+        self._collector = Collector(name, exact=exact, limit=rows or matcher.rows, texts=texts)
         anchors = matcher.anchors
         self._first_step, self._first_odd, self._first_kept = anchors.first_step, anchors.first_odd, anchors.first_kept
         self._memory_hits: list[int] = []
@@ -393,7 +397,7 @@ class Scanner:
         self._parts.append((chunk, self._seen, self._lines))
         if len(self._head) < 1 << 16:
             self._head += chunk[: (1 << 16) - len(self._head)]
-        self._window.push(chunk, 3 * CHUNK)
+        self._window.push(chunk, 3 * self._behind)
         while self._starts[0][0] < self._window.base:
             self._starts.pop(0)
         self._seen += len(chunk)
@@ -402,8 +406,8 @@ class Scanner:
         self._ends_with_newline = chunk.endswith(b"\n")
         if hits:
             self._waiting += hits
-        # what lies a chunk behind has its following lines at hand
-        limit = self._seen - CHUNK
+        # what lies so far behind has its following lines at hand
+        limit = self._seen - self._behind
         if self._waiting and self._waiting[0][0] <= limit:
             self._judge(limit)
         elif self._steps < self._steps_wanted:
@@ -599,7 +603,7 @@ class Scanner:
                     start, line_stop, raw = base + first, base + last, part[first:last]
                 else:  # the line goes over the border of a chunk
                     start, line_stop, raw = window.line_start(end - 1), window.line_end(end - 1), None
-                if line_stop >= limit and not final and line_stop - start < CHUNK:
+                if line_stop >= limit and not final and line_stop - start < self._behind:
                     done -= 1
                     break
             if aid not in anchors:
@@ -661,7 +665,7 @@ class Scanner:
             if not at < found <= upto:
                 break
             start, stop = window.line_start(found - 1), window.line_end(found - 1)
-            if stop > upto and stop - start < CHUNK:
+            if stop > upto and stop - start < self._behind:
                 # the rest of the line is still to come
                 self._steps_at = start
                 return
@@ -680,7 +684,7 @@ class Scanner:
         window = self._window
         end = window.end
         for _ in range(64):
-            found = window.rfind(b"oss", max(window.base, end - CHUNK), end)
+            found = window.rfind(b"oss", max(window.base, end - self._behind), end)
             if found < 0:
                 return
             start = window.line_start(found)

@@ -676,7 +676,7 @@ class Collector:
     ``exact``: line numbers are counted at once; else offsets are kept, and ``Track.marks`` helps to count later.
     """
 
-    def __init__(self, source: str, *, exact: bool, limit: int) -> None:
+    def __init__(self, source: str, *, exact: bool, limit: int, texts: int = TEXTS) -> None:
         self.source, self.exact, self.limit = source, exact, limit
         self.tracks: dict[tuple[int | None, str, str], _Rows] = {}
         self._layouts: list[_Layout] = []
@@ -689,7 +689,7 @@ class Collector:
         self._skip = 0
         self._ranked = False
         self._marks: array[int] = array("q")
-        self._room = min(TEXTS, 64 * limit)
+        self._room = min(texts, 64 * limit)
         self._rows_now: _Rows | None = None  # the track and layout of the line before
         self._long: _Rows | None = None  # the newest track of which not every line is read
         self._all = False  # whether every line is looked at: no word says where the values stand
@@ -835,7 +835,7 @@ class Collector:
             rows, layout, done = self._rows_now, None, stop
             plain = plain and not self._ranked
         if rows is not None:
-            if len(rows.raw) >= BATCH:
+            if len(rows.raw) >= min(BATCH, self.limit // 64):
                 rows.flush()
             if rows.stride > 1 and rows.layout is not None and "loss" in rows.layout.columns:
                 self._long = rows
