@@ -237,8 +237,8 @@ def _place_in_time(run: lanes.Run, rank: int | None, seen: tuple[Source, Occurre
 
 
 EXITS = ("launch.worker_exit", "process.killed")
-STOPPED = ("RUN301", "DATA041")
-"""Rules of a process that was asked to end: a launcher asks all when one has failed."""
+STOPPED = ("RUN301", "DATA041", "RUN480")
+"""Rules of a process that was asked to end, as a launcher asks all when one has failed, or whose partner went away."""
 KERNEL_KILL = "MEM708"
 """The rule of a kernel log's line about a process that was killed for lack of memory."""
 KILL_REPORT = 120
