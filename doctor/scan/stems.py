@@ -8,6 +8,7 @@ anchors of that stem. ``choose`` takes as few stems as it can, none of them of h
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -80,32 +81,39 @@ def choose(rows: Sequence[tuple[bytes, int]]) -> list[Stem]:
     """
     avoided = PLAIN + typical().encode()
     plain = {avoided[n : n + WIDTH] for n in range(len(avoided) - WIDTH + 1)}
-    holders: dict[bytes, list[int]] = {}
+    holders: defaultdict[bytes, list[int]] = defaultdict(list)
     folded: dict[int, bytes] = {}
     for aid, (pattern, kind) in enumerate(rows):
         if kind == REGEX or not WIDTH <= len(pattern) <= LONGEST or b"\n" in pattern:
             continue
         text = folded[aid] = pattern.lower()
         for stem in {text[n : n + WIDTH] for n in range(len(text) - WIDTH + 1)} - plain:
-            holders.setdefault(stem, []).append(aid)
+            holders[stem].append(aid)
     # the one that covers most of what is left comes next; the numbers in the heap are brought up to date when met
-    heap = [(-len(aids), stem) for stem, aids in holders.items()]
+    heap = [(-len(aids), stem) for stem, aids in holders.items() if len(aids) > 1]
     heapq.heapify(heap)
     left = set(folded)
-    found = []
-    while heap and left:
+    taken: dict[bytes, list[int]] = {}
+    while heap:
         count, stem = heapq.heappop(heap)
         aids = [aid for aid in holders[stem] if aid in left]
-        if len(aids) < -count:
-            if aids:
-                holders[stem] = aids
-                heapq.heappush(heap, (-len(aids), stem))
-            continue
-        left.difference_update(aids)
-        held = []
-        for aid in aids:
-            pattern, kind = rows[aid]
-            text = folded[aid]
-            held.append(Held(text.index(stem) + WIDTH, text if kind == FOLDED else pattern, aid, kind == FOLDED))
-        found.append(Stem(stem, tuple(held)))
-    return found
+        if len(aids) == -count:
+            left.difference_update(aids)
+            taken[stem] = aids
+        elif len(aids) > 1:
+            heapq.heappush(heap, (-len(aids), stem))
+    for aid in sorted(left):
+        # one of its own
+        text = folded[aid]
+        pieces = (text[n : n + WIDTH] for n in range(len(text) - WIDTH + 1))
+        for stem in pieces:
+            if stem not in plain:
+                taken.setdefault(stem, []).append(aid)
+                break
+    return [Stem(stem, tuple(_held(stem, aid, rows[aid], folded[aid]) for aid in aids)) for stem, aids in taken.items()]
+
+
+def _held(stem: bytes, aid: int, row: tuple[bytes, int], text: bytes) -> Held:
+    """What an anchor, given with its text in lower case, is for a stem."""
+    fold = row[1] == FOLDED
+    return Held(text.index(stem) + WIDTH, text if fold else row[0], aid, fold)
