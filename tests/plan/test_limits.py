@@ -163,6 +163,11 @@ def test_the_quote_that_lacks_its_end_is_the_one_that_opened_first(text, line):
         ("train_dataset: {data_loader: {shuffle: maybe}}", "wrong_types", ["shuffle"]),
         ("optimizer: 3", "wrong_types", ["optimizer"]),
         ("resume_training: 2.5", "wrong_types", ["resume_training"]),
+        ("runner_wrapper: {use_clip_grad: 1.0}", "wrong_types", ["use_clip_grad"]),
+        ("train_dataset: {batch_size: 2.0}", "wrong_types", ["batch_size"]),
+        ("parallel: {search_mode: quick}", "unknown_words", ["search_mode quick"]),
+        ("callbacks: [{type: CheckpointMonitor, prfix: a}]", "unread_keys", ["callbacks.prfix (prefix)"]),
+        ("moe_config: {expert_num: 1, num_experts_chosen: 1}", "out_of_range", []),
         ("resume_training: llama_rank_0-1_2.ckpt", "wrong_types", []),
         ("seed: ${SEED}", "wrong_types", ["seed"]),
         ("model: {model_config: {type: LlamaConfig, extend_method: stretch}}", "unknown_words",
@@ -192,8 +197,6 @@ def test_columns_stand_in_the_order_of_the_inputs(columns, fault):
 
 
 def test_keys_and_classes_of_code_of_ones_own_are_not_taken_for_slips():
-    text = (
-        "model: {model_config: {type: IFlytekSparkConfig, compute_type: x}}\noptimizer: {type: AdamWeightDecayX}\n"
-    )
+    text = "model: {model_config: {type: IFlytekSparkConfig, compute_type: x}}\noptimizer: {type: AdamWeightDecayX}\n"
     plan = detect.read("c.yaml", text)
     assert plan.get("file.unread_keys") == [] and plan.get("file.near_types") == []
