@@ -1,6 +1,7 @@
 """Ranges, closed words, scaling of positions, and options that belong together."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,16 @@ def test_types_and_ranges_of_yaml_keys(text, where, what):
 def test_columns_stand_in_the_order_of_the_inputs(columns, fault):
     plan = yaml(f"run_mode: train\ntrain_dataset: {{input_columns: {columns}}}\nrunner_config: {{}}\n")
     assert plan.get("data.columns_fault") == fault
+
+
+def test_a_hostile_script_is_read_in_time():
+    names = "".join(f"V{n}X=1\n" for n in range(3000)) + "".join(f"W{n} = 2\n" for n in range(3000))
+    used = " ".join(f"--num-layers $V{n}" for n in range(3000))
+    text = names + "'\n" * 3001 + f"torchrun x.py --hidden-size 8 --micro-batch-size 1 --seq-length 4 {used}\n"
+    started = time.process_time()
+    detect.read("train.sh", text)
+    detect.read("train.sh", names + f"torchrun x.py --hidden-size 8 --micro-batch-size 1 {used}\n")
+    assert time.process_time() - started < 5
 
 
 def test_keys_and_classes_of_code_of_ones_own_are_not_taken_for_slips():
