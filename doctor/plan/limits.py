@@ -85,6 +85,21 @@ train_dataset.num_parallel_workers                     int -1e9 2000
 """)
 """Section and key of MindSpore Transformers; ``model`` is the model's section in every layout."""
 
+WHOLE = frozenset(
+    f"{section}.{key}"
+    for section, keys in {
+        "runner_config": "batch_size epochs sink_size gradient_accumulation_steps",
+        "train_dataset": "batch_size num_parallel_workers prefetch_size repeat seq_length",
+        "callbacks": "save_checkpoint_steps keep_checkpoint_max",
+        "parallel_config": "data_parallel model_parallel context_parallel pipeline_stage expert_parallel "
+        "micro_batch_num",
+        "model": "seq_length hidden_size num_layers num_hidden_layers num_heads num_attention_heads n_kv_heads "
+        "num_key_value_heads vocab_size intermediate_size max_position_embeddings",
+    }.items()
+    for key in keys.split()
+)
+"""Counts that are no floating-point numbers, not even round ones (``2.0``): they become ranges and shapes."""
+
 MEGATRON = _read("""
 rotary-base                                            double 2 1e15
 rotary-percent                                         double 1e-6 1

@@ -17,6 +17,8 @@ from doctor.plan.schema import Plan, Value
 
 MAX_WORDS = 20_000
 MAX_EXPANSION = 64
+MAX_NAMES = 200
+"""Variables of a script that are compared with each other."""
 
 OPTIONS = {
     "num-layers": "model.num_layers", "hidden-size": "model.hidden_size", "num-attention-heads": "model.num_heads",
@@ -604,9 +606,8 @@ def _together(notes: fill.Notes, best: dict[str, Option]) -> None:
     if pieces in best and (word("pipeline-model-parallel-size") or "1") == "1":
         notes.add("file.lacking_options", f"--{pieces} (--pipeline-model-parallel-size)", best[pieces].line)
     if (kind == "selective" or "recompute-activations" in best) and kind != "full":
-        for name in ("recompute-method", "recompute-num-layers"):
-            if name in best:
-                notes.add("file.conflicts", f"--{name}", best[name].line)
+        if "recompute-num-layers" in best:
+            notes.add("file.conflicts", "--recompute-num-layers", best["recompute-num-layers"].line)
     if kind == "full" and "recompute-activations" in best:
         notes.add("file.idle_options", "--recompute-granularity full (--recompute-activations)",
                   best["recompute-granularity"].line)  # fmt: skip
@@ -652,13 +653,14 @@ def _unset(plan: Plan, notes: fill.Notes, text: str, best: dict[str, Option]) ->
 
     given = set(re.findall(r"(?m)(?:^|[\s;])([A-Za-z_]\w*)\+?=", text))
     used = {name for option in best.values() for value in option.values for name in _USED.findall(value)}
-    spaced = {match[1]: text.count("\n", 0, match.start(1)) + 1 for match in _SPACED.finditer(text)}
+    spaced = {match[1]: match.start(1) for match in _SPACED.finditer(text)}
     everywhere = set(_USED.findall(text))
-    for name in sorted(used - given):
+    unused = sorted(given - everywhere)[:MAX_NAMES]
+    for name in sorted(used - given)[:MAX_NAMES]:
         if name in spaced:
-            notes.add("file.unset_names", f"{name} =", spaced[name])
+            notes.add("file.unset_names", f"{name} =", text.count("\n", 0, spaced[name]) + 1)
             continue
-        near = [other for other in given - everywhere if distance(name, other) == 1]
+        near = [o for o in unused if len(o) < MAX_EXPANSION and abs(len(o) - len(name)) < 2 and distance(name, o) == 1]
         if len(near) == 1:
             at = re.search(rf"(?m)(?:^|[\s;]){near[0]}\+?=", text)
             line = text.count("\n", 0, at.end()) + 1 if at else 0

@@ -231,11 +231,11 @@ WORDS = {
     "extend_method": ("none", "pi", "ntk", "yarn", "llama3", "dynamic_ntk", "linear"),
 }  # fmt: skip
 """Words that a key takes: mindformers ``transformer_config.py``, ``modules/activation.py``, ``moe/router.py``;
-MindSpore ``_auto_parallel_context.py``. A word close to one of them is a slip, any other may be
-one's own."""
+MindSpore ``_auto_parallel_context.py``. A word close to one of them is a slip, any other is refused
+unless the model class is one's own."""
 
-CLOSED_WORDS = ("hidden_act", "position_embedding_type", "extend_method")
-"""Keys of ``WORDS`` that take no other word."""
+SMALL = ("optimizer", "lr_schedule", "callbacks", "runner_wrapper", "scale_sense")
+"""Sections with few keys, where a short word that is nearly one of them is one."""
 COLUMNS = ("input_ids", "labels", "loss_mask", "position_ids", "attention_mask")
 """Columns of language models, in the order of their networks' inputs (mindformers templates, ``llama.py``)."""
 
@@ -735,7 +735,9 @@ class _Reader:
         """Experts of the legacy ``moe_config``, and dense first layers."""
         plan = self.plan
         found = self.find("moe_config", "expert_num")
-        if found and type(found[0].data) is int and found[0].data > 1:
+        chosen = self.find("moe_config", "num_experts_chosen")
+        more = chosen[0].data if chosen and type(chosen[0].data) is int else 0
+        if found and type(found[0].data) is int and found[0].data > 0 and max(found[0].data, more) > 1:
             self.take("model.experts", "moe_config.expert_num")
             self.take("model.experts_per_token", "moe_config.num_experts_chosen")
             self.take("model.expert_ffn", "moe_config.moe_intermediate_size")
@@ -775,11 +777,16 @@ class _Reader:
             self.section_keys("lr_schedule", node, set(sections.get("lr_schedule", ())), False)
         if pynative and (node := tree.data.get("model")) is not None and node.kind == "map":
             self.section_keys("model", node, set(table["sections"]["model"]) | {"type", "arch"}, False)
+        callbacks = tree.data.get("callbacks")
+        for item in callbacks.data[:50] if callbacks is not None and callbacks.kind == "list" else ():
+            if item.kind == "map":
+                self.section_keys("callbacks", item, set(sections.get("callbacks", ())), False)
         if (node := tree.at("runner_wrapper", "scale_sense")) is not None and node.kind == "map":
             self.section_keys("scale_sense", node, set(sections.get("scale", ())), False)
         self.inner_models(tree.at(*section.split(".")), set(table["sections"]["model"]))
         kind = self.plan.get("model.type")
-        _everywhere(tree, notes, table, kind is None or kind in table["types"]["config"])
+        library = kind is None or self.plan.get("file.layout") != "legacy" or kind in table["types"]["config"]
+        _everywhere(tree, notes, table, library)
         for name in table["maps"]:
             node = tree.data.get(name)
             if node is not None and node.kind != "map" and node.data not in (None, ""):
@@ -896,7 +903,9 @@ class _Reader:
                 continue
             line = node.line_of(key)
             path = f"{name}.{word}" if name else word
-            near = nearest(word, known - {str(k) for k in node.data}, 1 if name == "model" and foreign else 2)
+            small = name in SMALL
+            edits = 1 if small or (name == "model" and foreign) else 2
+            near = nearest(word, known - {str(k) for k in node.data}, edits, SHORT if small else 0.84)
             if name == "model" and foreign and own_word(word, known):
                 near = None
             if near:
@@ -913,6 +922,10 @@ class _Reader:
                 self.notes.add("file.unread_keys", f"{path} ({near})", line)
 
 
+def _no_switch(value: Any) -> bool:
+    return isinstance(value, float) or (type(value) is int and value not in (0, 1))
+
+
 def _typed(path: str, child: Node, line: int, notes: fill.Notes, kinds: dict[str, str]) -> None:
     """Type and range of a value by its section and key: what all configurations of the wheels write as a switch or a
     number is one, and a number may have a range."""
@@ -922,6 +935,8 @@ def _typed(path: str, child: Node, line: int, notes: fill.Notes, kinds: dict[str
     value, kind, limit = child.data, kinds.get(name), limits.MINDFORMERS.get(name)
     if limit is not None:
         limits.check(notes, key, value, line, limit)
+    elif (isinstance(value, float) and name in limits.WHOLE) or (kind == "bool" and _no_switch(value)):
+        notes.add("file.wrong_types", key, line)
     elif isinstance(value, str) and value and kind and not set("${") & set(value):
         number = kind == "number" and fill.is_number_text(value)
         notes.add("file.text_numbers" if number else "file.wrong_types", key, line)
@@ -959,7 +974,7 @@ def _everywhere(tree: Node, notes: fill.Notes, table: dict[str, Any], known_clas
                     meant = nearest(child.data.lower(), WORDS[key], 2, SHORT)
                     if meant:
                         notes.add("file.near_values", f"{key} {child.data} ({meant})", line)
-                    elif key in CLOSED_WORDS and child.data and known_class:
+                    elif child.data and known_class:
                         notes.add("file.unknown_words", f"{key} {fill.shown(child.data)}", line)
                 elif key == "seq_length" and type(child.data) is int and child.data < 1 and "." in path:
                     notes.add("file.bad_values", f"{path} {fill.shown(child.data)}", line)

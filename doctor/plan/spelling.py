@@ -25,8 +25,8 @@ def nearest_type(word: str, known: list[str]) -> str | None:
     for candidate in known:
         if candidate.lower() == word.lower():
             return candidate
-    for candidate in get_close_matches(word, known, 2, 0.85):
-        if distance(word, candidate) <= 2 and not _other_name(word, candidate):
+    for candidate in get_close_matches(word, known, 3, 0.75):
+        if distance(word, candidate) <= (1 if len(word) < 8 else 2) and not _other_name(word, candidate):
             return candidate
     return None
 

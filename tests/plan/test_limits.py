@@ -1,6 +1,7 @@
 """Ranges, closed words, scaling of positions, and options that belong together."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,11 @@ def test_the_quote_that_lacks_its_end_is_the_one_that_opened_first(text, line):
         ("train_dataset: {data_loader: {shuffle: maybe}}", "wrong_types", ["shuffle"]),
         ("optimizer: 3", "wrong_types", ["optimizer"]),
         ("resume_training: 2.5", "wrong_types", ["resume_training"]),
+        ("runner_wrapper: {use_clip_grad: 1.0}", "wrong_types", ["use_clip_grad"]),
+        ("train_dataset: {batch_size: 2.0}", "wrong_types", ["batch_size"]),
+        ("parallel: {search_mode: quick}", "unknown_words", ["search_mode quick"]),
+        ("callbacks: [{type: CheckpointMonitor, prfix: a}]", "unread_keys", ["callbacks.prfix (prefix)"]),
+        ("moe_config: {expert_num: 1, num_experts_chosen: 1}", "out_of_range", []),
         ("resume_training: llama_rank_0-1_2.ckpt", "wrong_types", []),
         ("seed: ${SEED}", "wrong_types", ["seed"]),
         ("model: {model_config: {type: LlamaConfig, extend_method: stretch}}", "unknown_words",
@@ -189,6 +195,16 @@ def test_types_and_ranges_of_yaml_keys(text, where, what):
 def test_columns_stand_in_the_order_of_the_inputs(columns, fault):
     plan = yaml(f"run_mode: train\ntrain_dataset: {{input_columns: {columns}}}\nrunner_config: {{}}\n")
     assert plan.get("data.columns_fault") == fault
+
+
+def test_a_hostile_script_is_read_in_time():
+    names = "".join(f"V{n}X=1\n" for n in range(3000)) + "".join(f"W{n} = 2\n" for n in range(3000))
+    used = " ".join(f"--num-layers $V{n}" for n in range(3000))
+    text = names + "'\n" * 3001 + f"torchrun x.py --hidden-size 8 --micro-batch-size 1 --seq-length 4 {used}\n"
+    started = time.process_time()
+    detect.read("train.sh", text)
+    detect.read("train.sh", names + f"torchrun x.py --hidden-size 8 --micro-batch-size 1 {used}\n")
+    assert time.process_time() - started < 5
 
 
 def test_keys_and_classes_of_code_of_ones_own_are_not_taken_for_slips():
