@@ -110,6 +110,8 @@ class CauseTree(FoldTree[Item]):
                 where = more + set_cell_size(where[::-1], left - 1)[::-1]
             return label.append(where, self.faint(node, style))
         tail = f"  {tail}" if tail else ""
+        while cell_len(tail) > room // 2 and "  " in tail.strip():
+            tail = tail.rpartition("  ")[0]  # a piece less is better than half a piece
         if cell_len(tail) > room // 2:
             tail = set_cell_size(tail, max(0, room // 2 - 1)) + ("~" if ascii_only() else "…")
         return self.tailed(node, label, tail, style)
