@@ -456,11 +456,10 @@ def _states(plan: Plan, table: Table) -> None:
     if _ADAPTER.search(said) or any(plan.get("parallel." + name, 1) > 1 for name in ("mp", "pp")):
         return
     named, stage = table.row("deepspeed", "deepspeed_config", "ds_config"), plan.get("notes.zero_stage")
-    if stage is None and (
-        (named is not None and named.node.data not in (None, False)) or "zero_optimization" in table.keys
-    ):
-        return
     devices = plan.get("parallel.devices") or 0
+    # a launcher may cut the states though the notes are silent about it: that nothing is cut must be written
+    if stage is None and devices != 1 and (named is None or named.node.data not in (None, False)):
+        return
     if stage and (devices < 1 or {"nodes", "nnodes", "num_machines"} & table.keys):
         return
     whole, mixed = 0.0, 16.0

@@ -113,6 +113,8 @@ def read_source(
             suspicious = 0 if any(s.occurrences for s in (scan, *ranks)) else _suspicious(data, scan)
             return Read(scan, _kinds_of(source.name, way, data), True, suspicious, ranks=ranks)
         parts = kinds.segments(source.name, data if complete else data[:HEAD], complete=complete)
+        if complete and _settings(source.name, data, parts):
+            parts = (kinds.Segment("config", 1, parts[-1].last_line, 0, len(data)),)
         names = tuple(dict.fromkeys(p.kind for p in parts))
         table = _table_kind(source.name, data, names)
         if table:
@@ -164,6 +166,20 @@ def _told_by_values(judged: bool, names: tuple[str, ...], scan: Scanned) -> tupl
     if names == ("text",) and scan.tracks and sum(track.number for track in scan.tracks) >= scan.lines // 2:
         return True, ("training",)
     return judged, names
+
+
+_SETTING = lazy(r"""\s*(?:["']?(?!(?:\w+_)?loss\b|grad_norm\b)[\w.-]+["']?\s*:(?:\s|$)|[\]}#]|$)""")
+
+
+def _settings(name: str, data: bytes, parts: Sequence[Any]) -> bool:
+    """Whether an input is one table of settings, some of which (``loss_scale: 0``) look like a line of training."""
+    if {p.kind for p in parts} != {"config", "training"} or b"log_history" in data:
+        return False
+    whole = data.strip()
+    if not name.lower().endswith((".yaml", ".yml", ".json")) and not (whole[:1] == b"{" and whole[-1:] == b"}"):
+        return False
+    odd = (data[p.start : p.end].decode("utf-8", "replace") for p in parts if p.kind == "training")
+    return all(_SETTING.match(line) for text in odd for line in text.splitlines())
 
 
 def _several(

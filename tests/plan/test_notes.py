@@ -180,9 +180,12 @@ def test_a_rate_for_adapters_is_too_much_for_a_whole_large_model(rules, text, fl
 @pytest.mark.parametrize(
     ("text", "gib"),
     [
-        ("finetuning_type: full\nbf16: true\n", 16.0),
-        ("finetuning_type: full\npure_bf16: true\n", 8.0),
-        ("train_type: full\ntorch_dtype: bfloat16\n", 8.0),
+        ("finetuning_type: full\nbf16: true\nnpus: 1\n", 16.0),
+        ("finetuning_type: full\nbf16: true\ndeepspeed: null\n", 16.0),
+        ("finetuning_type: full\nbf16: true\n", None),
+        ("finetuning_type: full\nbf16: true\nnpus: 8\n", None),
+        ("finetuning_type: full\npure_bf16: true\nnpus: 1\n", 8.0),
+        ("train_type: full\ntorch_dtype: bfloat16\nnpus: 1\n", 8.0),
         ("finetuning_type: full\ndeepspeed: ds_z3_config.json\nnpus: 8\n", 2.0),
         ("finetuning_type: full\ndeepspeed: ds_z2_config.json\nnpus: 8\n", 2 + 14 / 8),
         ("finetuning_type: full\ndeepspeed: ds_z3_config.json\n", None),
@@ -197,3 +200,36 @@ def test_a_rate_for_adapters_is_too_much_for_a_whole_large_model(rules, text, fl
 def test_what_stays_on_a_device_when_all_weights_are_trained(text, gib):
     found = plan_of(f"model: x-10b\nlearning_rate: 1.0e-5\n{text}").get("notes.states_gib")
     assert found == (None if gib is None else pytest.approx(gib * 10e9 / 2**30))
+
+
+ZERO = """{
+  "train_micro_batch_size_per_gpu": "auto",
+  "fp16": {
+    "enabled": "auto",
+    "loss_scale": 0,
+    "loss_scale_window": 1000
+  },
+  "zero_optimization": {
+    "stage": 3
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ds_z3.json", ZERO),
+        ("notes.txt", ZERO),
+        ("ds.yaml", "fp16:\n  loss_scale: 0\nzero_optimization:\n  stage: 3\n"),
+    ],
+)
+def test_a_loss_scale_among_settings_is_no_training_line(given, name, text):
+    report = given(text, name)
+    assert (report.verdict, report.inputs[0].kinds) == ("unknown", ("config",))
+
+
+def test_the_state_of_a_trainer_stays_training(given):
+    step = '    {\n      "loss": NaN,\n      "learning_rate": 1e-05,\n      "step": 1\n    }\n'
+    report = given('{\n  "epoch": 1.0,\n  "log_history": [\n' + step + "  ]\n}\n", "trainer_state.json")
+    assert report.diagnoses
