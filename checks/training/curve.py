@@ -18,17 +18,19 @@ RISE = 0.15
 """Share of the level by which a smoothed loss must rise above the best one before."""
 SIGMAS = 8.0
 """… and how many times the usual noise, at least."""
-TAIL = 3.5
+TAIL = 3.0
 """… and how many times what one point in twenty is off: where the noise has heavy tails, three of five neighbours are
 far off by chance too."""
 SHORT = 16
 """Fewer points than this tell no noise: only jumps count."""
 BLOCK = 32
-FAR = (4, 16)
+SAMPLE = 8192
+"""Points of a long loss that tell what is usual."""
+FAR = (4, 16, 64)
 WANDER = 5.0
-JUMP = 1.5
+JUMP = 1.7
 """… of at least this factor."""
-STRIDE = 1.5
+STRIDE = 2.5
 """… and of at least this many times the greatest step from one point to the next before."""
 
 
@@ -95,11 +97,9 @@ def smooth(x: Array) -> Array:
     return x if len(x) < SHORT else median3(x) if len(x) < 40 else median5(x)
 
 
-def noise(x: Array, block: int = 64, *, wander: bool = False) -> Array:
+def noise(x: Array, block: int = 64, *, drift: float = 1.0) -> Array:
     """Usual noise at each point: from the differences of neighbours, as a median over the block before (and a third of
-    that of the own block), so that neither trend nor outliers count. ``wander``: with what neighbours share, for losses
-    that drift to and fro (a mean over many steps): as many times as the differences of points up to ``FAR`` apart are
-    usually greater, at most ``WANDER``."""
+    that of the own block), so that neither trend nor outliers count; ``drift`` times as much."""
     n = len(x)
     if n < 4:
         return np.full(n, np.inf)
@@ -107,11 +107,7 @@ def noise(x: Array, block: int = 64, *, wander: bool = False) -> Array:
     cut = n // count * count
     size = cut // count
     levels = _spread(x, 1, count, cut)
-    if wander and n >= 4 * block:
-        far = np.maximum.reduce([_spread(x, lag, count, cut) for lag in FAR])
-        good = levels > 0
-        if good.any():
-            levels = levels * min(WANDER, max(1.0, float(np.median(far[good] / levels[good]))))
+    levels = levels * drift
     before = np.concatenate((levels[:1], levels[:-1]))
     sigma = np.maximum(before, levels / 3) if count > 1 else levels
     return np.concatenate((np.repeat(sigma, size), np.full(n - cut, sigma[-1])))
@@ -129,6 +125,31 @@ def _spread(x: Array, lag: int, count: int, cut: int) -> Array:
         np.median(b.reshape(count, -1), axis=1) * (1.4826 / np.sqrt(6)),
     )
     return found
+
+
+PIECES, PIECE = 16, 512
+"""Stretches of a long loss in which it is asked how far it drifts, and their points."""
+
+
+def _wander(x: Array) -> float:
+    """How many times the differences of points ``FAR`` apart are greater than those of neighbours: 1 where each point
+    is noise of its own."""
+    if len(x) < 8 * BLOCK:
+        return 1.0
+    if len(x) <= PIECES * PIECE:
+        pieces = [x]
+    else:
+        pieces = [x[at : at + PIECE] for at in np.linspace(0, len(x) - PIECE, PIECES).astype(int).tolist()]
+    ratios = []
+    for piece in pieces:
+        count = max(1, len(piece) // 64)
+        cut = len(piece) // count * count
+        near = _spread(piece, 1, count, cut)
+        lags = [lag for lag in FAR if lag <= len(piece) // 8 and lag <= len(x) // 32]
+        far = np.maximum.reduce([_spread(piece, lag, count, cut) for lag in lags])
+        ratios.append(far[near > 0] / near[near > 0])
+    found = np.concatenate(ratios)
+    return min(WANDER, max(1.0, middle(found))) if len(found) else 1.0
 
 
 class Episode(NamedTuple):
@@ -159,13 +180,17 @@ def episodes(x: Array, extra: float = 0.0) -> list[Episode]:
         after: Array = np.repeat(medians, BLOCK)[: n - BLOCK]
         best[BLOCK : BLOCK + len(after)] = after
         best[BLOCK + len(after) :] = medians[-1]
-    sigma = noise(x, wander=True)
+    drift = _wander(x)
+    sigma = noise(x, drift=drift)
     many = SIGMAS
-    if n >= 8 * BLOCK and (sigma > 0).any():
-        many = max(SIGMAS, TAIL * float(np.quantile(np.abs(x - s)[sigma > 0] / sigma[sigma > 0], 0.95)))
+    if n >= 8 * BLOCK:
+        some = slice(None, None, max(1, n // SAMPLE))
+        off, usual = np.abs(x[some] - s[some]), sigma[some]
+        if (usual > 0).any():
+            many = max(SIGMAS, TAIL * float(np.quantile(off[usual > 0] / usual[usual > 0], 0.95)))
     if (s > 0).all():
         # noise goes with the level: behind a fall by orders of magnitude the noise before it is none to compare with
-        sigma = np.minimum(sigma, np.maximum(noise(x / _level(x, s), wander=True) * best, sigma / 4))
+        sigma = np.minimum(sigma, np.maximum(noise(x / _level(x, s), drift=drift) * best, sigma / 4))
     limit = np.maximum(RISE * np.abs(best), many * sigma) + 2 * extra
     high = s > best + limit
     if not high.any():
@@ -196,6 +221,8 @@ def _level(x: Array, s: Array) -> Array:
     if count < 8:
         return s
     medians = np.median(x[: count * BLOCK].reshape(count, BLOCK), axis=1)
+    if count > 256:
+        return np.concatenate((np.repeat(medians, BLOCK), np.full(len(x) - count * BLOCK, medians[-1])))
     found: Array = np.interp(np.arange(len(x)), BLOCK * (np.arange(count) + 0.5), medians)
     return found
 
@@ -224,27 +251,38 @@ ALONE = 0.3
 def alone(x: Array, level: Array) -> Rows:
     """The points that stand out of a loss alone, or with one neighbour, farther than its own tail reaches.
 
-    Healthy losses have tails of very different weight. How heavy this one is, its greatest deviations say (Hill's
-    estimator of a tail's index, without the very greatest, which are the question), and how far one in a million then
-    lies (Weissman's quantile).
+    Healthy losses have tails of very different weight. How heavy this one is, its greatest deviations say (the moment
+    estimator of a tail's index by Dekkers, Einmahl and de Haan, Ann. Statist. 17 (1989) 1833, without the very
+    greatest, which are the question), and so how far ``CHANCE`` reaches.
     """
     n = len(x)
+    high = x - level > ALONE * np.abs(level)
+    if not high.any():
+        return np.zeros(0, np.int64)
     sigma = noise(x)
     z = np.where(sigma > 0, (x - level) / np.where(sigma > 0, sigma, 1.0), 0.0)
-    count = min(max(20, n // 20), 1000)
+    count = min(max(20, n // 10), 2000)
     left_out = min(5, count // 4)
-    top = np.sort(np.abs(z))[::-1][: count + 1]
+    size = np.abs(z)
+    top = np.sort(np.partition(size, max(0, n - count - 1))[-count - 1 :])[::-1]
     if len(top) <= count or not top[count] > 0:
         return np.zeros(0, np.int64)
-    expected = np.cumsum((1.0 / np.arange(1, count + 1))[::-1])[::-1]
-    index = float(np.log(top[left_out:count] / top[count]).sum() / expected[left_out:].sum())
-    index = min(index * (1 + 0.5 / np.sqrt(count)), HEAVIEST)
-    reach = float(top[count]) * (count / (n * CHANCE)) ** index
-    return np.flatnonzero((z > reach) & (x - level > ALONE * np.abs(level)))
+    # what the logarithms and their squares are on average where the tail is a power law of index 1, rank by rank
+    ranks = 1.0 / np.arange(1, count + 1)
+    once = np.cumsum(ranks[::-1])[::-1]
+    twice = once**2 + np.cumsum(ranks[::-1] ** 2)[::-1]
+    logs = np.log(top[left_out:count] / top[count])
+    first = float(logs.sum() / once[left_out:].sum())
+    second = float((logs**2).sum() / twice[left_out:].sum()) * 2
+    index = first + 1 - 0.5 / max(1 - first * first / second, 1e-3) if second > 0 else 0.0
+    index = min(index + 0.5 / np.sqrt(count), HEAVIEST)
+    far = np.log(count / (n * CHANCE))
+    reach = float(top[count]) * (1 + first * (1 - min(index, 0.0)) * (np.expm1(far * index) / index if index else far))
+    return np.flatnonzero((z > reach) & high)
 
 
 def _short(x: Array) -> list[Episode]:
-    """Rises in a handful of points: a jump by half or more, or a rise at every point by a third in all."""
+    """Rises in a handful of points: a jump by 70 % or more, or a rise at every one of five points by a third in all."""
     n = len(x)
     for i in range(1, n):
         before = float(np.median(x[max(0, i - 3) : i]))
@@ -260,7 +298,7 @@ def _short(x: Array) -> list[Episode]:
     if n >= 4:
         low = int(np.argmin(x))
         rise = x[low:]
-        if len(rise) >= 4 and (np.diff(rise) > 0).all() and x[-1] > 1.3 * x[low] > 0:
+        if len(rise) >= 5 and (np.diff(rise) > 0).all() and x[-1] > 1.3 * x[low] > 0:
             first = low + int(np.argmax(rise > 1.1 * x[low]))
             return [Episode(first, n, first, n - 1, float(x[low]), True)]
     return []
@@ -302,11 +340,13 @@ def period(x: Array) -> Period | None:
             best = found
     if best is None and n >= 3 * LEAST:
         # a swing that is shorter than the log, in parts of it
-        size = max(LEAST, min(n // 3, 512))
-        for start in np.linspace(0, n - size, min(24, 2 * (n // size))).astype(int).tolist():
-            found = _line(x[start : start + size], start, strict=True)
-            if found is not None and (best is None or found.score > best.score):
-                best = found
+        for size, most in ((max(LEAST, min(n // 3, 512)), 24), (max(LEAST, min(n // 6, 128)), 48)):
+            for start in np.linspace(0, n - size, min(most, 2 * (n // size))).astype(int).tolist():
+                found = _line(x[start : start + size], start, strict=True)
+                if found is not None and (best is None or found.score > best.score):
+                    best = found
+            if best is not None:
+                break
     return best
 
 
@@ -381,7 +421,7 @@ def _line(y: Array, start: int, *, strict: bool = False) -> Period | None:
     spread = 1.4826 * middle(np.abs(r - mid))
     if not spread > 0:
         return None
-    r = np.clip(r - mid, -4 * spread, 4 * spread)
+    r = np.clip(r - mid, -3 * spread, 3 * spread)
     power = np.abs(np.fft.rfft(r * _hann(n))) ** 2
     if n % 2 == 0:
         power[-1] *= 0.5  # the fastest swing has one line, not two
@@ -404,7 +444,7 @@ def _line(y: Array, start: int, *, strict: bool = False) -> Period | None:
     score = float(power[k]) / floor
     amplitude = 4 * float(np.sqrt(power[max(0, k - 1) : k + 2].sum() / 1.5)) / n
     rest = float(np.sqrt(floor * 8 / (3 * n)))
-    if score < (60 if strict else 40) or amplitude < 1.2 * rest or amplitude < SMALLEST * level:
+    if score < (60 if strict else 40) or amplitude < rest or amplitude < SMALLEST * level:
         return None
     # a single spike or step has a smooth spectrum: its neighbours are as strong
     near = np.concatenate((power[max(low, k - 6) : max(low, k - 2)], power[k + 3 : k + 7]))

@@ -1,6 +1,5 @@
 """The shape of a loss: where it ends, jumps, swings, stands still. Each answer is a row with its numbers."""
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -430,10 +429,10 @@ def _error(x: Array) -> float:
     """How far the median of half of the points may be off: by those of 16 parts, in which neighbours share what they
     share, or of few points by their spread."""
     if len(x) < 64:
-        return 1.9 * 1.4826 * float(np.median(np.abs(x - np.median(x)))) / math.sqrt(len(x))
+        return float(1.9 * 1.4826 * np.median(np.abs(x - np.median(x))) / np.sqrt(len(x)))
     size = len(x) // 16
     parts = np.median(x[: 16 * size].reshape(16, size), axis=1)
-    return 1.5 * 1.4826 * float(np.median(np.abs(np.diff(parts)))) / math.sqrt(16)
+    return float(1.5 * 1.4826 * np.median(np.abs(np.diff(parts))) / np.sqrt(2) / np.sqrt(8))
 
 
 # ------------------------------------------------------------------ values that cannot be

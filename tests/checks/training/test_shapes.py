@@ -71,12 +71,51 @@ def test_healthy_heavy_tails_raise_no_alarm():
     assert alarms <= 1
 
 
-def test_a_single_outlier_is_no_spike_and_a_tower_is():
-    x = healthy(np.random.default_rng(1), 800, 0.02)
-    x[500] += 2.0
-    assert label(run(x)) == "healthy"
-    x[500] = 60.0
-    assert loss.spikes(run(x))[0].args["step"] == "501"
+def test_a_single_outlier_is_a_spike_only_beyond_the_tail_of_its_own_noise():
+    rng = np.random.default_rng(1)
+    heavy = healthy(rng, 3000, 0.02)
+    light = healthy(rng, 3000, 0.0) + rng.normal(0, 0.02, 3000)
+    for x in (heavy, light):
+        assert label(run(x)) == "healthy"
+        x[2500] += 1.2
+    assert label(run(heavy)) == "healthy"
+    assert loss.spikes(run(light))[0].args["step"] == "2501"
+    heavy[2500] = 60.0
+    assert loss.spikes(run(heavy))[0].args["step"] == "2501"
+
+
+def test_a_spike_begins_where_it_is_first_high():
+    rng = np.random.default_rng(2)
+    x = healthy(rng, 2000, 0.02)
+    x[1200:1260] += 3.0
+    (first, *_) = loss.spikes(run(x))
+    assert abs(int(first.args["step"]) - 1201) <= 1
+
+
+def test_noise_in_which_neighbours_are_alike_is_neither_a_swing_nor_a_rise():
+    rng = np.random.default_rng(4)
+    for share in (0.5, 0.8, 0.9):
+        for _ in range(6):
+            drift = np.zeros(4000)
+            for n, push in enumerate(rng.normal(0, 0.05 * np.sqrt(1 - share**2), 4000)):
+                drift[n] = share * drift[n - 1] + push
+            assert label(run(healthy(rng, 4000, 0.0) * (1 + drift))) == "healthy"
+
+
+def test_a_smooth_fall_with_a_spike_behind_it_is_no_swing():
+    t = np.arange(398)
+    x = 0.86 + 2.8 / (1 + np.exp((t / 398 - 0.14) / 0.025)) + np.random.default_rng(5).normal(0, 0.002, 398)
+    x[295:313] += 1.5
+    assert label(run(x)) == "spike"
+
+
+def test_a_swing_of_the_late_part_and_one_that_is_small_beside_the_level_are_seen():
+    rng = np.random.default_rng(6)
+    x = healthy(rng, 3000, 0.0) + rng.normal(0, 0.01, 3000)
+    x[2750:] += 0.04 * np.cos(2 * np.pi * np.arange(250) / 9)
+    assert label(run(x)) == "oscillating"
+    small = 4 + rng.normal(0, 0.002, 2000) - np.linspace(0, 2, 2000) + 0.005 * np.sin(np.arange(2000))
+    assert label(run(small)) == "oscillating"
 
 
 def test_what_came_before_a_nan_decides_its_rule():
@@ -98,6 +137,16 @@ def test_the_search_for_a_loss_scale_is_no_collapse():
     assert not scale.collapse(run(np.linspace(9, 3, 900), loss_scale=rare))
     down = [65536.0] * 60 + [65536.0 / 2 ** min(i, 16) for i in range(40)]
     assert scale.collapse(run(np.linspace(9, 3, n), loss_scale=down))[0].args["step"] == "62"
+
+
+def test_a_search_for_a_loss_scale_behind_a_restart_is_no_collapse_and_the_first_fall_of_one_is_named():
+    n = 400
+    search = [2.0 ** max(16, 32 - i) for i in range(n)]
+    late = run(np.linspace(9, 3, n), loss_scale=search)
+    late = late._replace(at=late.at + 50_000, step=late.step + 50_000)
+    assert not scale.collapse(late)
+    down = [131072.0] * 40 + [65536.0] * 260 + [65536.0 / 2 ** min(i // 2 + 1, 16) for i in range(100)]
+    assert scale.collapse(run(np.linspace(9, 3, n), loss_scale=down))[0].args["step"] == "301"
 
 
 def test_a_counter_that_starts_anew_with_each_epoch_is_no_restart():
