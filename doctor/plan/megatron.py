@@ -605,7 +605,8 @@ def _together(notes: fill.Notes, best: dict[str, Option]) -> None:
     pieces = "num-layers-per-virtual-pipeline-stage"
     if pieces in best and (word("pipeline-model-parallel-size") or "1") == "1":
         notes.add("file.lacking_options", f"--{pieces} (--pipeline-model-parallel-size)", best[pieces].line)
-    if (kind == "selective" or "recompute-activations" in best) and kind != "full" and "recompute-num-layers" in best:
+    selective = kind != "full" and (kind == "selective" or "recompute-activations" in best)
+    if selective and "recompute-num-layers" in best:
         notes.add("file.conflicts", "--recompute-num-layers", best["recompute-num-layers"].line)
     if kind == "full" and "recompute-activations" in best:
         notes.add("file.idle_options", "--recompute-granularity full (--recompute-activations)",
