@@ -15,7 +15,8 @@ from doctor.tui.screens.result import ResultScreen
 from doctor.tui.screens.watch import WatchScreen
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "watch"))
-from run_helpers import OOM, Clock, Run, busy, steps
+from run_helpers import OOM, Clock, Run, steps
+from timing import busy
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 

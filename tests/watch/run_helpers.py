@@ -1,7 +1,6 @@
 """A run that grows while it is watched."""
 
 import random
-import time
 from pathlib import Path
 
 from doctor.watch import Options, Watcher
@@ -11,14 +10,6 @@ OOM = (
     "device(id:0) memory isn't enough and alloc failed, kernel name: MatMul-op1, alloc size: 6442450944B.\n"
 )
 UNKNOWN = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\nRuntimeError: an odd thing 7\n'
-
-
-def busy():
-    """How many times longer than on an idle machine everything takes at present."""
-    wall, cpu = time.monotonic(), time.process_time()
-    while time.process_time() - cpu < 0.2:
-        pass
-    return max(1.0, (time.monotonic() - wall) / 0.2)
 
 
 class Clock:

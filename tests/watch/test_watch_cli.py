@@ -10,7 +10,8 @@ import sys
 import time
 
 import pytest
-from run_helpers import OOM, busy, step, steps
+from run_helpers import OOM, step, steps
+from timing import busy
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
