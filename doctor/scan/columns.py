@@ -82,6 +82,8 @@ def _separator(line: bytes) -> bytes:
 def _named(line: bytes, rows: list[bytes]) -> Table | None:
     """The table whose columns a line names, if rows of as many numbers follow."""
     separator = _separator(line)
+    if b": " in line or b"=" in line:
+        return None  # names with their values: a line of a log
     names = [name.lower() for name in _fields(line, separator)]
     if not 2 <= len(names) <= WIDEST or any(_NUMBERS.fullmatch(name) for name in names) or len(rows) < 1:
         return None
