@@ -174,7 +174,7 @@ def test_a_power_of_ten_is_a_number(written, value):
     ],
 )
 def test_a_rate_for_adapters_is_too_much_for_a_whole_large_model(rules, text, flagged):
-    assert ("PAR589" in rules(text + "per_device_train_batch_size: 1\n")) is flagged
+    assert ("CFG713" in rules(text + "per_device_train_batch_size: 1\n")) is flagged
 
 
 @pytest.mark.parametrize(
