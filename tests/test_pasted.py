@@ -143,3 +143,10 @@ def test_a_known_failure_is_not_pushed_aside_by_versions(tmp_path: Path) -> None
         "ImportError: libsndfile.so: cannot open shared object file: No such file or directory\n"
     )
     assert [d.rule for d in diagnose([str(path)]).diagnoses] == ["ENV080"]
+
+
+@pytest.mark.parametrize("text", ["E19014: Op[Conv2D] attribute pads is odd.", "EZ3001: 2024-05-01 The value is odd."])
+def test_an_error_code_that_is_not_in_the_catalogue_is_no_health(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "paste.log"
+    path.write_text(text + "\n", encoding="utf-8")
+    assert diagnose([str(path)]).verdict == "unknown"

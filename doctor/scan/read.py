@@ -327,8 +327,12 @@ _TROUBLE = lazy(
     r"|失败|报错|错误|异常|崩溃|卡住|不支持|^\s*File \".+\", line \d"
 )
 _QUIET = ("INFO", "DEBUG", "WARNING", "EVENT")
-_LOUD = lazy(r"Traceback \(most recent call last\)|\[(?:ERROR|FATAL|ASSERT)\]|\bAssert\w* `|\b[Ee]rror code:? ?\d{4}")
-"""Trouble even behind the head of a quiet record: there, several lines were glued to one."""
+_LOUD = lazy(
+    r"Traceback \(most recent call last\)|\[(?:ERROR|FATAL|ASSERT)\]|\bAssert\w* `|\b[Ee]rror code:? ?\d{4}"
+    r"|^\s*E[A-Z1-9]\d{4}(?::|$)"
+)
+"""Trouble even behind the head of a quiet record: there, several lines were glued to one. The last is an error code of
+CANN that is not in the catalogue."""
 
 
 def _suspicious(data: bytes, scan: Scanned) -> int:
