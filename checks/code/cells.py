@@ -333,3 +333,33 @@ def dropout_keep_prob(module: Module) -> list[Answer]:
         how = {"severity": "advice"} if named else {"severity": "warning"} if value >= 0.5 else {}
         out.append(at(module, call.node, {"value": f"{value:g}", "percent": f"{(1 - value) * 100:g} %"}, **how))
     return out
+
+
+CONVOLUTIONS = tuple(
+    f"mindspore.nn.{name}"
+    for name in ("Conv1d", "Conv2d", "Conv3d", "Conv1dTranspose", "Conv2dTranspose", "Conv3dTranspose")
+)
+
+
+def padding_mode(module: Module) -> list[Answer]:
+    """A convolution with a padding that its mode does not take: the default mode is "same", and the fifth argument is
+    the mode, not the padding. Source: run on 2.10.0: ValueError, and TypeError for a number as the mode."""
+    out = []
+    for call in module.calls_to(*CONVOLUTIONS):
+        given = argument(call.node, "pad_mode/4")
+        mode = literal(module, given, call.scope) if given is not None else "same"
+        padding = argument(call.node, "padding/5")
+        value = literal(module, padding, call.scope) if padding is not None else 0
+        name = (module.call_name(call.node, call.scope) or "").removeprefix("mindspore.")
+        if isinstance(mode, int) and not isinstance(mode, bool):
+            out.append(at(module, call.node, {"name": name, "what": f"pad_mode={mode}", "value": str(mode)}))
+        elif mode in ("same", "valid") and _some(value):
+            out.append(at(module, call.node, {"name": name, "what": f'pad_mode="{mode}"', "value": text(padding)}))
+    return out
+
+
+def _some(value: object) -> bool:
+    """Whether a padding is known to be more than nothing."""
+    if isinstance(value, tuple):
+        return any(isinstance(one, int) and one > 0 for one in value)
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import builtins
+import difflib
+import sys
+import typing
 
 from doctor.checks.code.common import at
 from doctor.model import Answer
@@ -35,10 +38,31 @@ def undefined(module: Module) -> list[Answer]:
             continue
         seen.add(name)
         out.append((name, node))
-    # a piece of a larger text uses many names of its surroundings
+    # a piece of a larger text uses names of its surroundings; what can be imported is missing all the same
     piece = len(out) > MOST_NAMES or not any((*module.every(ast.Import), *module.every(ast.ImportFrom)))
-    how = {"severity": "advice", "confidence": "guess"} if piece else {}
-    return [at(module, node, {"name": name}, **how) for name, node in out[:8]]
+    short = module.text.count("\n") < SHORT
+    guess = {"severity": "advice", "confidence": "guess"}
+    bound = {name for scope in module.scopes.values() for name in scope.bound}
+    return [
+        at(module, node, {"name": name}, **(guess if piece or (short and not _slip(name, bound)) else {}))
+        for name, node in out[:8]
+    ]
+
+
+SHORT = 40
+"""A text of fewer lines may be an example whose data, network and optimizer are made elsewhere."""
+IMPORTED = {
+    *sys.stdlib_module_names, *typing.__all__, "np", "nn", "ops", "ms", "mint", "Tensor", "Parameter", "partial",
+    "deepcopy", "dataclass", "Path", "tqdm", "pd", "plt", "mindspore", "mindformers", "numpy", "context", "dtype",
+    "mstype", "msnp", "F", "P", "C", "Model", "ParameterTuple", "initializer", "set_seed", "load_checkpoint",
+    "load_param_into_net", "save_checkpoint",
+}  # fmt: skip
+"""Names that programs import rather than make."""
+
+
+def _slip(name: str, bound: set[str]) -> bool:
+    """Whether a name is a forgotten import or a misspelt name of the file, and none that an example leaves out."""
+    return name in IMPORTED or (name not in bound and bool(difflib.get_close_matches(name, bound, 1, 0.85)))
 
 
 def _anywhere(module: Module, name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from doctor.checks.code.common import LOSSES, OPTIMIZERS, at, holds_parameters, made, reads, text
+from doctor.checks.code.common import LAYERS, LOSSES, OPTIMIZERS, at, holds_parameters, made, reads, text
 from doctor.model import Answer
 from doctor.source.match import NOTHING, argument, is_cell_value, literal
 from doctor.source.tree import Call, ClassInfo, Module, Scope
@@ -400,6 +400,45 @@ def torch_step(module: Module) -> list[Answer]:
             value, home = module.value(func.value, call.scope)
             if isinstance(value, ast.Call) and _is_loss(module, value, home):
                 out.append(at(module, call.node, {"name": text(func), "what": func.attr}))
+    return out
+
+
+FOREIGN = ("cuda", "npu", "cpu", "detach")
+"""Methods of torch tensors and modules that neither Tensor nor Cell of MindSpore has."""
+
+
+def foreign_method(module: Module) -> list[Answer]:
+    """.cuda(), .npu(), .cpu() or .detach() on a Tensor or Cell of MindSpore. Source: hasattr on 2.10.0."""
+    out = []
+    for call in module.calls:
+        func = call.node.func
+        if not isinstance(func, ast.Attribute) or func.attr not in FOREIGN or call.name:
+            continue
+        value, home = module.value(func.value, call.scope)
+        if not isinstance(value, ast.Call):
+            continue
+        info = module.local_class(value, home)
+        name = module.call_name(value, home) or ""
+        if (info is not None and module.is_cell(info) and func.attr not in info.methods) or name in (
+            "mindspore.Tensor", *(f"mindspore.nn.{layer}" for layer in LAYERS)
+        ):  # fmt: skip
+            out.append(at(module, call.node, {"name": text(func), "what": func.attr}))
+    return out
+
+
+def checkpoint_not_used(module: Module) -> list[Answer]:
+    """load_checkpoint without a net whose result nobody reads: the weights are those of the start."""
+    out = []
+    for call in module.calls_to("mindspore.load_checkpoint", "mindspore.train.serialization.load_checkpoint"):
+        if argument(call.node, "net/1") is not None or any(k.arg is None for k in call.node.keywords):
+            continue
+        around = next(module.ancestors(call.node), None)
+        names = [t.id for t in around.targets if isinstance(t, ast.Name)] if isinstance(around, ast.Assign) else []
+        unused = isinstance(around, ast.Expr) or (
+            len(names) == 1 and len(around.targets) == 1 and not reads(module, names[0])  # type: ignore[union-attr]
+        )
+        if unused:
+            out.append(at(module, call.node, {"name": names[0] if names else "load_checkpoint()"}))
     return out
 
 
