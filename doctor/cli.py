@@ -386,6 +386,10 @@ def _write_series(args: argparse.Namespace, scans: Sequence[Any]) -> bool:
                 export.write_parquet(scans, file)
         else:
             export.write_parquet(scans, sys.stdout.buffer)
+    except ImportError as error:
+        # one that does not go with the numpy that is there
+        print(f"doctor: {error}", file=sys.stderr)
+        return False
     except OSError as error:
         print(f"doctor: {args.output or 'stdout'}: {error.strerror or error}", file=sys.stderr)
         return False

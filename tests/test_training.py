@@ -91,6 +91,16 @@ def test_parquet_without_its_library_is_said_before_anything_is_read(cli, tmp_pa
     assert ran.code == 2 and "mindspore-doctor[parquet]" in ran.err and ran.out == ""
 
 
+def test_a_library_that_does_not_go_with_numpy_is_said_in_a_line(cli, tmp_path, monkeypatch):
+    def refused(scans, file):
+        raise ImportError("pyarrow requires NumPy 2.0 or newer, found 1.26.4")
+
+    monkeypatch.setattr("doctor.export.can", lambda form: True)
+    monkeypatch.setattr("doctor.export.write_parquet", refused)
+    ran = cli("diagnose", write(tmp_path, NAN), "--series", "parquet", "--output", tmp_path / "x.parquet")
+    assert ran.code == 2 and ran.err.strip() == "doctor: pyarrow requires NumPy 2.0 or newer, found 1.26.4"
+
+
 @pytest.mark.parametrize(("text", "loaded"), [("no training here\n[ERROR] x\n", False), (NAN, True)])
 def test_numpy_is_loaded_for_series_only(tmp_path, text, loaded):
     code = (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from rich.text import Text
+from textual import events
 from textual.binding import ActiveBinding
 from textual.color import Color
 from textual.filter import LineFilter
@@ -190,6 +191,12 @@ class TranslatedScreen(Screen[ScreenResultType]):
 
     ready = False
     """Whether its widgets are there: what happens before and after is none of its business"""
+
+    async def on_event(self, event: events.Event) -> None:
+        # a screen that is closed while it opens never gets its widgets: there is nothing to set up
+        if isinstance(event, events.Mount) and (not self.children or self._pruning or self._closing):
+            return
+        await super().on_event(event)
 
     def on_mount(self) -> None:
         self.ready = True

@@ -1,5 +1,6 @@
 """Choosing what to diagnose: sizes and times, marks, a filter, what was opened before, patterns and dropped files."""
 
+import asyncio
 import os
 
 import pytest
@@ -171,3 +172,15 @@ async def test_a_path_that_is_typed_over_the_tree_is_a_path(app, here):
         await settle(pilot)
         assert the.focused is screen.query_one("#open-path", Input) and the.focused.value == "/usr/l"
         assert screen.query_one(FileTree).wanted == "" and not screen.query_one("#open-filter").display
+
+
+@pytest.mark.parametrize("turns", range(4))
+@pytest.mark.parametrize("how", ["removed", "left"])
+async def test_a_dialog_that_is_closed_while_it_opens_ends_nothing(app, tmp_path, turns, how):
+    the = app(lang="en")
+    async with the.run_test(size=(100, 30)):
+        screen = OpenScreen(str(tmp_path))
+        the.push_screen(screen)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        screen.remove() if how == "removed" else the.exit()

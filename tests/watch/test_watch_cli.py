@@ -182,7 +182,7 @@ def test_on_a_terminal_the_view_is_drawn_and_gone_at_the_end(run):
     os.close(parent)
     text = out.decode()
     assert process.returncode == 1
-    assert "rank[0-1]" in text and "60/100" in text and "▇" in text and "Ctrl-C ends" in text
+    assert "reported an error" in text and "60/100" in text and "▇" in text and "Ctrl-C ends" in text
     assert "owned" not in text and text.rstrip().endswith("doctor explain " + text.rstrip().split()[-1])
 
 
