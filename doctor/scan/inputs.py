@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
-from doctor.scan.archives import tar_members, zip_members
 from doctor.scan.filetype import (
     HEAD,
     is_binary,
@@ -375,6 +374,8 @@ class _Run:
 
     def _members(self, name: str, kind: str, pipe: Pipe, path: str | None, depth: int) -> Iterator[Source | Problem]:
         """Answer what is in an archive; ``path`` is set if the archive is a file of its own."""
+        from doctor.scan.archives import tar_members, zip_members
+
         file: IO[bytes] | None = None
         try:
             if kind == "zip":

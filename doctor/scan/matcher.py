@@ -17,9 +17,8 @@ from typing import Any, Protocol
 
 from doctor import cache
 from doctor.rulebase import RuleBase
-from doctor.scan.anchors import FOLDED, KEPT, LITERAL, ODD, REGEX, SPECIALS, STEPS, special_rows
+from doctor.scan.anchors import FOLDED, KEPT, LITERAL, LONGEST, ODD, REGEX, SPECIALS, STEPS, WIDTH, special_rows
 from doctor.scan.records import decode
-from doctor.scan.stems import LONGEST, WIDTH
 
 Hit = tuple[int, int]
 """(offset just behind the match, anchor id)"""

@@ -48,17 +48,26 @@ _WORD = (
 
 class _Style(NamedTuple):
     """A way to write the rank before a line. ``bare``: only a number, which may be something else; ``marked``: it
-    begins so that it is known within a line too; ``inside``: it stands in the line's own head and is left there."""
+    begins so that it is known within a line too; ``inside``: it stands in the line's own head and is left there.
+    ``needs``: texts of which such lines hold one; most logs hold none, and need no expression compiled."""
 
     name: str
     pattern: re.Pattern[bytes]
     bare: bool = False
     marked: bool = False
     inside: bool = False
+    needs: tuple[bytes, ...] = (b"",)
 
 
-def _style(name: str, body: bytes, *, bare: bool = False, marked: bool = False) -> _Style:
-    return _Style(name, re.compile(_TIME + b"(?P<p>" + body + b")"), bare, marked)
+_RANK = (b"rank", b"Rank", b"RANK")
+_PODS = (b"worker", b"master", b"rank", b"node", b"trainer", b"npu")
+_WORDS = (*_RANK, b"default", b"worker", b"Worker", b"trainer", b"proc", b"task", b"npu", b"NPU", b"card", b"device")
+
+
+def _style(
+    name: str, body: bytes, needs: Sequence[bytes] = (b"",), *, bare: bool = False, marked: bool = False
+) -> _Style:
+    return _Style(name, lazy_bytes(_TIME + b"(?P<p>" + body + b")"), bare, marked, needs=tuple(needs))
 
 
 _made: list[_Style] = []
@@ -69,27 +78,29 @@ def _styles() -> list[_Style]:
     if not _made:
         _made.extend(
             (
-                _style("tag", rb"\[" + _WORD + rb"[ _:=]?(?P<r>\d{1,6})\](?::[ \t]?|[ \t]|(?=\[))", marked=True),
+                _style("tag", rb"\[" + _WORD + rb"[ _:=]?(?P<r>\d{1,6})\](?::[ \t]?|[ \t]|(?=\[))",
+                       [b"[" + word for word in (*_WORDS, b"global", b"local")], marked=True),
                 _style("mpi", rb"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?"
-                       rb"\[(?:[\w.-]{1,60}@)?\d{1,6},(?P<r>\d{1,6})\]<std(?:out|err|diag)>:?[ \t]?", marked=True),
+                       rb"\[(?:[\w.-]{1,60}@)?\d{1,6},(?P<r>\d{1,6})\]<std(?:out|err|diag)>:?[ \t]?",
+                       (b"]<std",), marked=True),
                 _style("paren", rb"\((?:[A-Za-z_]\w{0,40}[ ,]{1,2})?(?:rank|Rank|RANK)[ =:_]{0,2}(?P<r>\d{1,6})"
-                       rb"(?:[, ][^)\n]{0,80})?\):?[ \t]?", marked=True),
+                       rb"(?:[, ][^)\n]{0,80})?\):?[ \t]?", _RANK, marked=True),
                 _style("pod", rb"\[pod/(?P<s>[a-z][a-z0-9.-]{0,80}?)-(?P<r>\d{1,5})(?:/[\w.-]{1,60})?\][: ][ \t]?",
-                       marked=True),
+                       (b"[pod/",), marked=True),
                 _style("pod", rb"(?P<s>[a-z][a-z0-9-]{0,80}(?:worker|master|rank|node|trainer|npu)[a-z0-9-]{0,20}?)-"
-                       rb"(?P<r>\d{1,5})(?:[ \t]{0,20}\|[ \t]?|: | [\w.-]{1,60} (?:(?:\xe2\x80\xba|>|\|) )?)"),
+                       rb"(?P<r>\d{1,5})(?:[ \t]{0,20}\|[ \t]?|: | [\w.-]{1,60} (?:(?:\xe2\x80\xba|>|\|) )?)", _PODS),
                 _style("pod", rb"(?P<s>worker|master|rank|node|trainer|npu)[-_](?P<r>\d{1,5})"
-                       rb"(?:[ \t]{0,20}\|[ \t]?|: )"),
+                       rb"(?:[ \t]{0,20}\|[ \t]?|: )", _PODS),
                 _style("file", rb"(?P<f>[^\s:\[\]()]{1,300}\.(?:log|txt|out|err)(?:\.\d{1,6})?)"
-                       rb"(?::\d{1,12}:|-\d{1,12}-|:)[ \t]?"),
-                _style("word", _WORD + rb"[ _=:#-]{0,2}(?P<r>\d{1,6})[ \t]?(?:[:|>]|- )[ \t]?"),
+                       rb"(?::\d{1,12}:|-\d{1,12}-|:)[ \t]?", (b".log", b".txt", b".out", b".err")),
+                _style("word", _WORD + rb"[ _=:#-]{0,2}(?P<r>\d{1,6})[ \t]?(?:[:|>]|- )[ \t]?", _WORDS),
                 _style("number", rb"[ ]{0,6}(?P<r>\d{1,6}):(?: |(?=\[)|$)", bare=True),
                 _style("number", rb"\[(?P<r>\d{1,6})\]:?(?: |$)", bare=True),
-                _Style("inside", re.compile(
+                _Style("inside", lazy_bytes(
                     rb"\[?\d{4}-\d\d-\d\d[^\n]{8,100}?[\[(](?:[A-Za-z_]{1,20} )?(?:rank|Rank|RANK)[ =:_]?"
-                    rb"(?P<r>\d{1,6})[\])]"), inside=True),
-                _Style("inside", re.compile(
-                    rb"\[[A-Z]{1,8}\] ?\d{4}-[^\n]{15,60}RankID:(?P<r>\d{1,6})\)"), inside=True),
+                    rb"(?P<r>\d{1,6})[\])]"), inside=True, needs=_RANK),
+                _Style("inside", lazy_bytes(
+                    rb"\[[A-Z]{1,8}\] ?\d{4}-[^\n]{15,60}RankID:(?P<r>\d{1,6})\)"), inside=True, needs=(b"RankID:",)),
             )
         )  # fmt: skip
     return _made
@@ -148,7 +159,10 @@ def way_of(name: str, data: bytes) -> Way | None:
         return None
     lines = _sampled(data)
     best: tuple[int, _Style, list[re.Match[bytes]]] | None = None
+    sample = b"\n".join(lines)
     for style in _styles():
+        if not any(word in sample for word in style.needs):
+            continue
         hits = [found for line in lines if (found := style.pattern.match(line))]
         if len(hits) > (best[0] if best else 1) and _are_ranks(style, hits):
             best = (len(hits), style, hits)

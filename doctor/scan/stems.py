@@ -12,14 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from doctor.scan.anchors import FOLDED, REGEX, typical
-
-WIDTH = 6
-"""Bytes of a stem. Shorter ones stand in healthy lines more often, of longer ones more are needed (measured: 1,150 of
-six bytes, 1,470 of eight)."""
-
-LONGEST = 128
-"""Bytes of an anchor that has a stem, at most: so far around a stem is looked."""
+from doctor.scan.anchors import FOLDED, LONGEST, REGEX, WIDTH, typical
 
 PLAIN = """
  abstract active alive application argument ascend async attribute available backend bandwidth basic batch between

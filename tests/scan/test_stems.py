@@ -3,9 +3,9 @@
 import pytest
 
 from doctor.rulebase import load
-from doctor.scan.anchors import FOLDED, LITERAL, REGEX, typical
+from doctor.scan.anchors import FOLDED, LITERAL, LONGEST, REGEX, WIDTH, typical
 from doctor.scan.matcher import Anchors
-from doctor.scan.stems import LONGEST, PLAIN, WIDTH, choose
+from doctor.scan.stems import PLAIN, choose
 
 
 @pytest.fixture(scope="module")
