@@ -33,7 +33,7 @@ async def test_a_broken_host(lang, size):
     the = app_for("npu-alarm-hbm-ecc", lang)
     async with the.run_test(size=size) as pilot:
         await machine(pilot)
-        same_screen(f"machine-{lang}-{size[0]}", the)
+        await same_screen(f"machine-{lang}-{size[0]}", the)
 
 
 @pytest.mark.parametrize("lang", ["zh", "en"])
@@ -43,7 +43,7 @@ async def test_the_chain_and_the_topology(lang):
         await machine(pilot)
         await pilot.press("2")
         await settle(pilot)
-        same_screen(f"machine-chain-{lang}", the)
+        await same_screen(f"machine-chain-{lang}", the)
 
 
 async def test_the_worst_stands_first_and_is_explained():
@@ -258,7 +258,7 @@ async def test_home_shows_the_machine(lang, size):
     the = glance_for("ver-cann-8.5-with-mindspore-2.7.0", lang)
     async with the.run_test(size=size) as pilot:
         await settle(pilot)
-        same_screen(f"home-glance-{lang}-{size[0]}", the)
+        await same_screen(f"home-glance-{lang}-{size[0]}", the)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

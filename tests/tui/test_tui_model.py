@@ -95,14 +95,14 @@ async def test_the_pages(lang, size):
     the = app_for(lang=lang)
     async with the.run_test(size=size) as pilot:
         await press(pilot, "m")
-        same_screen(f"model-{lang}-{size[0]}", the)
+        await same_screen(f"model-{lang}-{size[0]}", the)
         await press(pilot, "2")
-        same_screen(f"model-memory-{lang}-{size[0]}", the)
+        await same_screen(f"model-memory-{lang}-{size[0]}", the)
         await press(pilot, "4", "down", "space", "space", "a")
         if size[0] == 80:
-            same_screen(f"model-ask-{lang}", the)
+            await same_screen(f"model-ask-{lang}", the)
         await press(pilot, "n")
-        same_screen(f"model-patch-{lang}-{size[0]}", the)
+        await same_screen(f"model-patch-{lang}-{size[0]}", the)
 
 
 async def test_marks_and_bars_are_ascii_on_request(monkeypatch):

@@ -56,7 +56,7 @@ async def test_the_dialog_looks_as_it_should(app, here, lang, size, tmp_path):
         await settle(pilot)
         screen.query_one(FileTree).root.set_label("place")
         await settle(pilot)
-        same_screen(f"open-{lang}-{size[0]}", the)
+        await same_screen(f"open-{lang}-{size[0]}", the)
 
 
 async def test_several_marked_files_are_one_run(app, here):

@@ -121,7 +121,7 @@ async def test_the_pages_look_as_they_should(app, run, lang, size):
         await shown(pilot, made_report())
         for key, name in (("2", "timeline"), ("3", "plots"), ("4", "inputs")):
             await press(pilot, key)
-            same_screen(f"result-{name}-{lang}-{size[0]}", the)
+            await same_screen(f"result-{name}-{lang}-{size[0]}", the)
 
 
 @pytest.mark.parametrize("lang", ["zh", "en"])
@@ -130,9 +130,9 @@ async def test_memory_and_the_choice_of_pieces_look_as_they_should(app, run, lan
     async with the.run_test(size=(100, 30)) as pilot:
         await shown(pilot, made_report())
         await press(pilot, "3", "end")
-        same_screen(f"result-memory-{lang}", the)
+        await same_screen(f"result-memory-{lang}", the)
         await press(pilot, "1", "y", "down")
-        same_screen(f"result-copy-{lang}", the)
+        await same_screen(f"result-copy-{lang}", the)
 
 
 async def test_marks_frames_and_plots_are_ascii_on_request(app, run, monkeypatch):

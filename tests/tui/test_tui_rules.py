@@ -60,16 +60,16 @@ async def test_the_pages(app, lang, size, monkeypatch):
     the = app(lang)
     async with the.run_test(size=size) as pilot:
         await press(pilot, "k", "enter", "down", "enter", "down")
-        same_screen(f"rules-{lang}-{size[0]}", the)
+        await same_screen(f"rules-{lang}-{size[0]}", the)
         await press(pilot, "t")
         await write(
             pilot, f"fine\n{LINE}\nLINK IS SLOW on device 3\n[INFO] x(1,2,3):2026-03-18-09:02:00 WAITED IN VAIN"
         )
-        same_screen(f"rules-try-{lang}-{size[0]}", the)
+        await same_screen(f"rules-try-{lang}-{size[0]}", the)
         await press(pilot, "escape", "escape")
         the.action_new_rule(LINE)
         await settle(pilot)
-        same_screen(f"rules-new-{lang}-{size[0]}", the)
+        await same_screen(f"rules-new-{lang}-{size[0]}", the)
         await press(pilot, "escape", "4")
         assert {"zh": "日志规则", "en": "Log rules"}[lang] in text_of(the)
 

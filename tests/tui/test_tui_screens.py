@@ -20,7 +20,7 @@ async def test_home(app, lang, size):
     the = app(lang)
     async with the.run_test(size=size) as pilot:
         await settle(pilot)
-        same_screen(f"home-{lang}-{size[0]}", the)
+        await same_screen(f"home-{lang}-{size[0]}", the)
 
 
 @pytest.mark.parametrize("lang", ["zh", "en"])
@@ -29,7 +29,7 @@ async def test_result(app, run, lang, size):
     the = app(lang)
     async with the.run_test(size=size) as pilot:
         await diagnose(pilot, "run")
-        same_screen(f"result-{lang}-{size[0]}", the)
+        await same_screen(f"result-{lang}-{size[0]}", the)
 
 
 @pytest.mark.parametrize("lang", ["zh", "en"])
@@ -38,12 +38,12 @@ async def test_help_and_save(app, run, lang):
     async with the.run_test(size=(80, 30)) as pilot:
         await pilot.press("question_mark")
         await pilot.pause()
-        same_screen(f"help-{lang}", the)
+        await same_screen(f"help-{lang}", the)
         await pilot.press("escape")
         await diagnose(pilot, "run")
         await pilot.press("s")
         await pilot.pause()
-        same_screen(f"save-{lang}", the)
+        await same_screen(f"save-{lang}", the)
 
 
 async def test_no_line_is_wider_than_the_screen(app, run):

@@ -332,13 +332,13 @@ async def test_the_pages(app, base, lang, size, monkeypatch):
     async with screen as pilot:
         the.push_screen(SmokeScreen(runner, known))
         await settle(pilot)
-        same_screen(f"smoke-idle-{lang}-{size[0]}", the)
+        await same_screen(f"smoke-idle-{lang}-{size[0]}", the)
         await pilot.press("2")
         await settle(pilot)
-        same_screen(f"smoke-settings-{lang}-{size[0]}", the)
+        await same_screen(f"smoke-settings-{lang}-{size[0]}", the)
         await pilot.press("escape", "r")
         await settle(pilot)
-        same_screen(f"smoke-{lang}-{size[0]}", the)
+        await same_screen(f"smoke-{lang}-{size[0]}", the)
 
 
 async def test_a_switch_is_told_by_its_mark_and_not_by_its_colour_alone(app, base):

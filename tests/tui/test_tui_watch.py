@@ -71,7 +71,7 @@ async def test_a_run_that_fails_while_it_is_watched(app, logs, lang, size):
         the.watching.action_pause()
         assert await shows(pilot, "Paused" if lang == "en" else "已暂停")
         await settle(pilot)
-        same_screen(f"watch-{lang}-{size[0]}", the)
+        await same_screen(f"watch-{lang}-{size[0]}", the)
 
 
 async def test_enter_opens_the_diagnosis_at_its_evidence_and_escape_comes_back(app, logs):
