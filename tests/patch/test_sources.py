@@ -214,7 +214,7 @@ def test_faults_planted_in_real_files_are_mended_to_the_byte(tmp_path):
     rng = random.Random(7)
     rng.shuffle(files)
     mended = refused = 0
-    for file in files[:400]:
+    for file in files[:600]:
         text = file.read_bytes().decode("utf-8", "replace")
         for rule, (pattern, new) in PLANTED.items():
             places = list(re.finditer(pattern, text))
@@ -227,4 +227,4 @@ def test_faults_planted_in_real_files_are_mended_to_the_byte(tmp_path):
             patch, _ = patched(path, rule, "2.10.0")
             mended += patch is not None and patch.files[0].after.decode() == text
             refused += patch is None
-    assert mended >= 15 and refused <= mended // 15
+    assert mended > 20 and refused <= mended // 20
