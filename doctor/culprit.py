@@ -139,7 +139,7 @@ def _linked(base: RuleBase, groups: Sequence[Group], run: lanes.Run, edges: wait
             first = min(first, group.moment - blame.AFTERWARDS)
         elif group.moment is not None and group.kind == "weak" and topic_of(base, group.rule) == "process.killed":
             first = min(first, group.moment)
-    waited = _earliest_by_rank(groups, "wait")
+    waited = _waited_from(groups)
     votes, _ = waits.ends_of(edges)
     dead = sum(n for rank, n in votes.items() if rank in quiet)
     pointed = dead > 1 and dead * 2 >= sum(votes.values())
@@ -191,7 +191,7 @@ TARDY = 30.0
 def _tardy(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> int | None:
     """The rank that most others waited for and that came when they had given up: that it found nobody then, and says
     so, is no waiting of its own."""
-    waited = _earliest_by_rank(groups, "wait")
+    waited = _waited_from(groups)
     named, (votes, _) = edges.named(), waits.ends_of(edges)
     for rank, moment in waited.items():
         others = sum(1 for other in edges.edges if other != rank)
@@ -273,13 +273,9 @@ def _counts(group: Group) -> bool:
     return group.kind in ("own", "weak") and not group.recovered
 
 
-def _earliest_by_rank(groups: Sequence[Group], kind: str) -> dict[int, float]:
-    """rank → the moment of its first group of a kind."""
-    out: dict[int, float] = {}
-    for group in groups:
-        if group.kind == kind and not group.recovered and group.rank is not None and group.moment is not None:
-            out[group.rank] = min(out.get(group.rank, group.moment), group.moment)
-    return out
+def _waited_from(groups: Sequence[Group]) -> dict[int, float]:
+    """rank → the moment of its first waiting in vain."""
+    return {rank: moment for rank, (moment, _) in _first_waits(groups).items()}
 
 
 def _first_waits(groups: Sequence[Group]) -> dict[int, tuple[float, tuple[int, int]]]:

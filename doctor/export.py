@@ -11,7 +11,6 @@ from doctor.run.places import place_sources
 from doctor.scan.scanner import Scanned
 from doctor.scan.series import MISSING, Track
 
-FORMATS = ("csv", "parquet")
 COLUMNS = ("step", "epoch", "loss", "lr", "grad_norm", "loss_scale", "overflow", "skipped", "nan_steps", "step_time",
            "throughput", "data_time")  # fmt: skip
 _HEADS = {"step_time": "step_time_ms", "data_time": "data_time_ms"}

@@ -160,7 +160,7 @@ def _of_files(
             judged = static.judge_text(name, piece.text, base, facts)
             if judged is None:
                 noted = static.judge_notes(name, piece.text, base, facts)
-                known = [n for n, _ in _assignments(name, piece) if _KNOWN_VARIABLE.fullmatch(n)]
+                known = [n for n in _variable_names(name, piece) if _KNOWN_VARIABLE.fullmatch(n)]
                 if noted or known:
                     judged = list(noted.findings) if noted else []
                     own = (*(noted.settings if noted else ()), *known)
@@ -175,13 +175,13 @@ def _of_files(
     return tuple(found), frozenset(names), partly
 
 
-def _assignments(name: str, piece: Piece) -> list[tuple[str, str]]:
-    """(name, value) of the variables in a section of a configuration."""
+def _variable_names(name: str, piece: Piece) -> list[str]:
+    """The variables in a section of a configuration."""
     from doctor.plan import loose
 
     if "env" not in piece.text:
         return []
-    return [(n, v) for n, _, v in (line.partition("=") for line in loose.environment(name, piece.text).splitlines())]
+    return [line.partition("=")[0] for line in loose.environment(name, piece.text).splitlines()]
 
 
 def _at(evidence: Evidence, origins: dict[str, Origin]) -> Evidence:

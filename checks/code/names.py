@@ -38,6 +38,8 @@ def undefined(module: Module) -> list[Answer]:
             continue
         seen.add(name)
         out.append((name, node))
+    if not out:
+        return []
     # a piece of a larger text uses names of its surroundings; what can be imported is missing all the same
     piece = len(out) > MOST_NAMES or not any((*module.every(ast.Import), *module.every(ast.ImportFrom)))
     short = module.text.count("\n") < SHORT

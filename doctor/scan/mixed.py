@@ -41,9 +41,13 @@ WORDS = 256 << 10
 """Bytes of what no rank said in which people's words are looked for."""
 
 _TIME = rb"(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d) (?:(?:stdout|stderr) [FP] )?)?"
-_WORD = (
-    rb"(?:(?:global|local)[ _])?(?:rank|Rank|RANK|default|worker|Worker|trainer|proc(?:ess)?|task|npu|NPU|card|device)"
-)
+_RANK = (b"rank", b"Rank", b"RANK")
+_PODS = (b"worker", b"master", b"rank", b"node", b"trainer", b"npu")
+_WORDS = (
+    *_RANK, b"default", b"worker", b"Worker", b"trainer", b"process", b"proc", b"task", b"npu", b"NPU", b"card",
+    b"device",
+)  # fmt: skip
+_WORD = rb"(?:(?:global|local)[ _])?(?:" + b"|".join(_WORDS) + rb")"
 
 
 class _Style(NamedTuple):
@@ -57,11 +61,6 @@ class _Style(NamedTuple):
     marked: bool = False
     inside: bool = False
     needs: tuple[bytes, ...] = (b"",)
-
-
-_RANK = (b"rank", b"Rank", b"RANK")
-_PODS = (b"worker", b"master", b"rank", b"node", b"trainer", b"npu")
-_WORDS = (*_RANK, b"default", b"worker", b"Worker", b"trainer", b"proc", b"task", b"npu", b"NPU", b"card", b"device")
 
 
 def _style(
@@ -87,9 +86,9 @@ def _styles() -> list[_Style]:
                        rb"(?:[, ][^)\n]{0,80})?\):?[ \t]?", _RANK, marked=True),
                 _style("pod", rb"\[pod/(?P<s>[a-z][a-z0-9.-]{0,80}?)-(?P<r>\d{1,5})(?:/[\w.-]{1,60})?\][: ][ \t]?",
                        (b"[pod/",), marked=True),
-                _style("pod", rb"(?P<s>[a-z][a-z0-9-]{0,80}(?:worker|master|rank|node|trainer|npu)[a-z0-9-]{0,20}?)-"
+                _style("pod", rb"(?P<s>[a-z][a-z0-9-]{0,80}(?:" + b"|".join(_PODS) + rb")[a-z0-9-]{0,20}?)-"
                        rb"(?P<r>\d{1,5})(?:[ \t]{0,20}\|[ \t]?|: | [\w.-]{1,60} (?:(?:\xe2\x80\xba|>|\|) )?)", _PODS),
-                _style("pod", rb"(?P<s>worker|master|rank|node|trainer|npu)[-_](?P<r>\d{1,5})"
+                _style("pod", rb"(?P<s>" + b"|".join(_PODS) + rb")[-_](?P<r>\d{1,5})"
                        rb"(?:[ \t]{0,20}\|[ \t]?|: )", _PODS),
                 _style("file", rb"(?P<f>[^\s:\[\]()]{1,300}\.(?:log|txt|out|err)(?:\.\d{1,6})?)"
                        rb"(?::\d{1,12}:|-\d{1,12}-|:)[ \t]?", (b".log", b".txt", b".out", b".err")),
