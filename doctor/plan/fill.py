@@ -18,6 +18,11 @@ _NUMBER = re.compile(r"[-+]?(\d[\d_]*(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
 _MEMORY = re.compile(r"([1-9]\d*\.?\d*|0\.\d*)GB")
 
 
+def words(text: str) -> frozenset[str]:
+    """Names that are written down as a text, as a table of many is."""
+    return frozenset(text.split())
+
+
 LISTS = (
     "duplicate_keys", "unknown_keys", "unread_keys", "misplaced_keys", "text_numbers", "wrong_types", "bad_values",
     "near_types", "foreign_types", "near_values", "unknown_options", "cut_lines", "out_of_range", "unknown_words",

@@ -63,11 +63,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
 """What the code of a family fixes when its config.json does not say it (transformers ``models/*/modeling_*.py``)."""
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-OTHERS = _words("""
+OTHERS = fill.words("""
 architectures auto_map torch_dtype dtype transformers_version use_cache initializer_range rope_theta rope_scaling
 sliding_window use_sliding_window max_window_layers bos_token_id eos_token_id pad_token_id pretraining_tp mlp_bias
 output_router_logits router_aux_loss_coef decoder_sparse_step norm_topk_prob scoring_func topk_method
@@ -77,7 +73,7 @@ quantization_config attention_multiplier embedding_multiplier residual_multiplie
 num_hidden_groups decoder_start_token_id is_encoder_decoder is_decoder
 """)
 """Keys that are read for nothing but their spelling."""
-TYPES = _words("""
+TYPES = fill.words("""
 albert baichuan bart bert bloom chatglm clip codegen cohere cohere2 dbrx deberta deepseek deepseek_v2 deepseek_v3
 deepseek_v32 deepseek_vl falcon falcon_h1 falcon_mamba gemma gemma2 gemma3 gemma3_text glm glm4 glm4_moe gpt2
 gpt_bigcode gpt_neo gpt_neox gpt_oss gptj granite granitemoe internlm internlm2 internlm3 jamba kimi_k2 llama llama4
@@ -91,11 +87,11 @@ ACTIVATIONS = (
     "swiglu", "geglu",
 )  # fmt: skip
 """``ACT2FN`` of transformers ``activations.py``, and names of models that bring their own code."""
-DTYPES = _words("""
+DTYPES = fill.words("""
 float32 float float64 double float16 half bfloat16 int8 uint8 float8_e4m3fn float8_e5m2 auto
 """)
 """Names of torch that ``torch_dtype`` may hold."""
-LAYER_TYPES = _words("""
+LAYER_TYPES = fill.words("""
 full_attention sliding_attention chunked_attention linear_attention conv mamba attention hybrid moe sparse dense
 """)
 """``ALLOWED_LAYER_TYPES`` of transformers ``configuration_utils.py``."""

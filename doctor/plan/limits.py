@@ -29,10 +29,6 @@ def _read(table: str) -> dict[str, Limit]:
     return found
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 HUGGINGFACE = _read("""
 rope_theta,rope_local_base_freq,rotary_emb_base        double 2 1e15
 initializer_range,init_std                             double 1e-12 1
@@ -51,7 +47,7 @@ layernorm_epsilon,layer_norm_eps,layer_norm_epsilon    double 0 1e9
 attn_logit_softcapping,final_logit_softcapping         double 1e-9 1e6
 """)
 """Keys of config.json (configuration classes of transformers)."""
-SWITCHES = _words("""
+SWITCHES = fill.words("""
 use_cache tie_word_embeddings attention_bias mlp_bias norm_topk_prob output_router_logits use_sliding_window seq_aux
 add_qkv_bias add_bias_linear multi_query_attention post_layer_norm rmsnorm parallel_attn new_decoder_architecture alibi
 do_layer_norm_before apply_residual_connection_post_layernorm is_decoder is_encoder_decoder lm_head_bias

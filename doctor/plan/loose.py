@@ -114,13 +114,9 @@ _FACTS = {"mindspore": "version.mindspore", "mindspore_version": "version.mindsp
           "mindformers": "version.mindformers", "mindformers_version": "version.mindformers"}  # fmt: skip
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 _SHARED = ("parallel.", "context.", "batch.", "notes.")
 _RUN_ONLY = ("precision.", "batch.", "optimizer.", "schedule.")
-_APART = _words("""
+_APART = fill.words("""
 eval valid validation test infer inference vae text_encoder workload benchmark benchmarks draft
 speculative_config kv_transfer_config generation metric postprocess loss local_mixer
 """)

@@ -58,11 +58,7 @@ FLAGS: dict[str, tuple[str, bool]] = {
 }  # fmt: skip
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-OTHERS = _words("""
+OTHERS = fill.words("""
 accumulate-allreduce-grads-in-fp32 attention-softmax-in-fp32 bias-gelu-fusion bias-swiglu-fusion ckpt-format
 context-parallel-algo cp-comm-type data-cache-path data-path dataloader-type decoder-first-pipeline-num-layers
 decoder-last-pipeline-num-layers deterministic-mode disable-bias-linear distributed-backend
@@ -105,7 +101,7 @@ CONFLICTS = (
     ("train-iters", "train-samples"), ("swiglu", "squared-relu"),
 )  # fmt: skip
 """Pairs that validate_args refuses together."""
-UNEVEN = _words("""
+UNEVEN = fill.words("""
 decoder-first-pipeline-num-layers decoder-last-pipeline-num-layers account-for-embedding-in-pipeline-split
 account-for-loss-in-pipeline-split pipeline-model-parallel-layout num-layer-list noop-layers encoder-num-layers
 decoder-num-layers standalone-embedding-stage pipeline-model-parallel-split-rank custom-pipeline-layers

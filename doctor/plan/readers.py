@@ -11,16 +11,12 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from doctor.plan import families, fill
+from doctor.plan import families, fill, limits
 from doctor.plan.schema import Plan, Value
 from doctor.plan.yamltree import Node
 
 if TYPE_CHECKING:
     from doctor.plan.loose import Row
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
 
 
 ENVIRONMENT = frozenset(("env", "environment", "envs", "environment_variables"))
@@ -51,14 +47,14 @@ _NAMED = (
     ("llamafactory", r"llama-?factory"), ("swift", r"\bms-?swift\b"), ("torchtitan", r"torchtitan"),
     ("colossalai", r"colossal"), ("mindyolo", r"mindyolo|\byolo"), ("mindocr", r"mindocr"), ("mindie", r"\bmindie\b"),
 )  # fmt: skip
-_NAMING = _words("""
+_NAMING = fill.words("""
 engine framework image backend infer_backend launcher library software trainer recipe
 """)
 _VERSIONS = {
     "vllm_ascend": "vllm_ascend", "transformers": "transformers", "llamafactory": "llamafactory",
     "llama_factory": "llamafactory", "torch_npu": "torch_npu", "megatron_core": "megatron", "mindyolo": "mindyolo",
 }  # fmt: skip
-_DEVICE = _words("""
+_DEVICE = fill.words("""
 device chip npu npu_type soc hardware machine card accelerator
 """)
 _MODEL = ("model", "model_name_or_path", "model_name", "model_path", "base_model", "model_id", "load")
@@ -68,7 +64,7 @@ _CHIP = re.compile(
 _CARD = re.compile(r"(?i)\batlas\s?(?:\d{3}[a-z]?\s?)?(a[235])\b")
 _ASCEND = re.compile(r"(?i)ascend|\bnpu\b|昇腾|\batlas\b|\b910[abc]|\b310p")
 _GIB = re.compile(r"(?i)(?<![\d.])(\d{2,3})\s?g(?:i?b)?\b")
-_MEMORY_KEYS = _words("""
+_MEMORY_KEYS = fill.words("""
 device_memory_gib device_memory_gb hbm_gib hbm_gb memory_gb
 """)
 _HBM = {"910A": 32, "910B1": 64, "910B2": 64, "910B3": 64, "910B4": 32, "910B4-1": 64}
@@ -117,15 +113,16 @@ class Table:
         if "torchtitan" in speaks or "colossalai" in speaks:
             speaks -= {"vllm", "megatron"}
         self.speaks = sorted(speaks)
-        self.chip, self.facts = self._chip()
+        self.chip, self.chip_row, self.facts = self._chip()
         self.npu = bool(
             self.chip
             or {"torch_npu", "cann", "npus", "npu_type", "vllm_ascend", "npu_per_node"} & self.keys
             or any(_ASCEND.search(text) for key, text in self.texts.items() if key in _DEVICE | _NAMING)
         )
 
-    def _chip(self) -> tuple[str, dict[str, Any]]:
-        chip = ""
+    def _chip(self) -> tuple[str, Row | None, dict[str, Any]]:
+        """(its name, the setting that names it, what else is known)"""
+        chip, named = "", None
         facts: dict[str, Any] = {}
         for row in self.rows:
             text = str(row.node.data)
@@ -136,6 +133,8 @@ class Table:
                     chip = found[1].upper().replace(" ", "").replace("_C", "C")
                 elif card and not chip:
                     chip = f"ATLAS {card[1].upper()}"
+                if chip and named is None:
+                    named = row
                 size = _GIB.search(text)
                 if size:
                     facts["npu.hbm_gib"] = float(size[1])
@@ -146,7 +145,7 @@ class Table:
             facts["npu.soc"] = chip
         if chip in _HBM:
             facts.setdefault("npu.hbm_gib", float(_HBM[chip]))
-        return chip, facts
+        return chip, named, facts
 
     def row(self, *keys: str) -> Row | None:
         """The first setting of one of some names."""
@@ -162,13 +161,8 @@ def complete(plan: Plan, table: Table) -> Plan:
     """The plan with what its readers make of it."""
     plan.derive("notes.speaks", list(table.speaks), "the keys")
     plan.derive("notes.npu", table.npu, "device and software")
-    if table.chip:
-        row = next(
-            r
-            for r in table.rows
-            if r.key in _DEVICE and (_CHIP.search(str(r.node.data)) or _CARD.search(str(r.node.data)))
-        )
-        table.put(plan, "notes.chip", table.chip, row)
+    if table.chip_row is not None:
+        table.put(plan, "notes.chip", table.chip, table.chip_row)
     _versions(plan, table)
     _switches(plan, table)
     _words_for_numbers(plan, table)
@@ -220,7 +214,7 @@ def _switches(plan: Plan, table: Table) -> None:
         plan.put("notes.text_switches", Value(value, "set", table.path, first.line, "enabled", first.shown, "", spots))
 
 
-_COUNTS = _words("""
+_COUNTS = fill.words("""
 num_processes num_machines world_size tensor_parallel_size pipeline_parallel_size data_parallel_size
 tensor_model_parallel_size pipeline_model_parallel_size per_device_train_batch_size per_device_eval_batch_size
 gradient_accumulation_steps max_num_seqs num_layers num_attention_heads hidden_size
@@ -248,11 +242,8 @@ def _words_for_numbers(plan: Plan, table: Table) -> None:
         table.put(plan, "notes.warmup_share", share.node.data, share)
 
 
-_ROPE_NEEDS = {
-    "llama3": ("factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"),
-    "yarn": ("factor",), "linear": ("factor",), "dynamic": ("factor",), "longrope": ("short_factor", "long_factor"),
-}  # fmt: skip
-"""What each kind of ``rope_scaling`` must hold (transformers modeling_rope_utils.py)."""
+_ROPE_KINDS = ("llama3", "yarn", "linear", "dynamic", "longrope")
+"""Kinds of ``rope_scaling`` that engines read as transformers does."""
 
 
 def _positions(plan: Plan, table: Table) -> None:
@@ -261,7 +252,7 @@ def _positions(plan: Plan, table: Table) -> None:
     if kind is None or not isinstance(kind.node.data, str):
         return
     table.put(plan, "notes.rope_type", kind.node.data.lower(), kind)
-    needs = _ROPE_NEEDS.get(kind.node.data.lower(), ())
+    needs = limits.ROPE_KEYS[kind.node.data.lower()] if kind.node.data.lower() in _ROPE_KINDS else ()
     table.put(plan, "notes.rope_lacks", [name for name in needs if name not in {row.key for row in own}], kind)
 
 
@@ -362,7 +353,7 @@ def _blocks(plan: Plan, table: Table) -> None:
             plan.values.setdefault("notes.cut_width", plan.values[name])
 
 
-_UNEVEN = _words("""
+_UNEVEN = fill.words("""
 decoder_first_pipeline_num_layers decoder_last_pipeline_num_layers account_for_embedding_in_pipeline_split
 account_for_loss_in_pipeline_split pipeline_model_parallel_layout num_layer_list noop_layers encoder_num_layers
 decoder_num_layers standalone_embedding_stage pipeline_model_parallel_split_rank custom_pipeline_layers
