@@ -14,7 +14,7 @@ from doctor.run.partial import load as load_partial
 from doctor.scan import kinds
 from doctor.scan.inputs import Limits, Problem, Source, expand, natural_key
 from doctor.scan.inputs import problem as problem_of
-from doctor.scan.read import SMALL, STATES, Piece, Read, read_path, read_source
+from doctor.scan.read import SMALL, STATES, Piece, Read, read_path, read_source, with_facts
 from doctor.scan.scanner import Matcher, Scanned
 from doctor.scan.series import ROWS, ROWS_LEAST
 
@@ -469,15 +469,10 @@ def _kept(read: Read) -> Kept:
         state, why = "partial", _problem_text(*scan.problem)
     elif scan.cancelled:
         state, why = "partial", PROBLEM_TEXT["time"]
-    found: dict[str, tuple[Any, int]] = dict(read.facts or {})
-    several = set(read.several)
-    if scan.size and read.facts is None:
-        from doctor.scan.versions import facts as versions
-
-        found = dict(versions(scan.head, several))
+    read = with_facts(read)
     return Kept(
-        scan._replace(head=b""), names, read.judged, state, why, read.suspicious, read.pieces, found, read.tables,
-        tuple(own._replace(head=b"") for own in read.ranks), frozenset(several),
+        scan._replace(head=b""), names, read.judged, state, why, read.suspicious, read.pieces, dict(read.facts or {}),
+        read.tables, tuple(own._replace(head=b"") for own in read.ranks), read.several,
     )  # fmt: skip
 
 

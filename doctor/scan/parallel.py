@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from doctor.scan.lazy import load_numpy
-from doctor.scan.read import Read, read_path
+from doctor.scan.read import Read, read_path, with_facts
 from doctor.scan.scanner import Matcher
-from doctor.scan.versions import facts
 
 NUMPY_FROM = 512 << 20
 """Bytes for which numpy is loaded once for all processes: the training lines of a large run are likely to take it."""
@@ -39,9 +38,8 @@ def _one(job: tuple[int, str, str]) -> tuple[int, Read]:
 
     read = read_path(_worker["matcher"], name, path, lambda: bool(_worker["stopped"].value), add)
     # here, where there are several to do it; the head itself stays here too
-    several: set[str] = set()
-    found = facts(read.scan.head, several) if read.scan.size else {}
-    return number, read._replace(scan=read.scan._replace(head=b""), facts=found, several=frozenset(several))
+    read = with_facts(read)
+    return number, read._replace(scan=read.scan._replace(head=b""))
 
 
 def read_files(

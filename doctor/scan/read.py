@@ -73,6 +73,19 @@ class Read(NamedTuple):
     """those of which different values are named"""
 
 
+def with_facts(read: Read) -> Read:
+    """With the version facts of its head, which are looked for once."""
+    if read.facts is not None:
+        return read
+    several: set[str] = set()
+    found: dict[str, tuple[str, int]] = {}
+    if read.scan.size:
+        from doctor.scan.versions import facts
+
+        found = facts(read.scan.head, several)
+    return read._replace(facts=found, several=frozenset(several))
+
+
 def read_source(
     matcher: Matcher, source: Any, stop: Callable[[], bool], progress: Callable[[int], None] | None = None
 ) -> Read:
