@@ -56,9 +56,9 @@ class ChecksScreen(TranslatedScreen[None]):
     ))  # fmt: skip
 
     class Ready(Message):
-        """The rules are loaded."""
+        """The rules are loaded, or could not be."""
 
-        def __init__(self, room: Room | None, error: str) -> None:
+        def __init__(self, room: Room | None, error: Exception | None = None) -> None:
             super().__init__()
             self.room, self.error = room, error
 
@@ -97,14 +97,15 @@ class ChecksScreen(TranslatedScreen[None]):
             base = self.doctor.rulebase()
             room = Room(base, Matcher(base).engine.name, Index(base))
         except Exception as error:
-            self.app.call_from_thread(self.doctor.broke, error)
-            self.post_message(self.Ready(None, f"{type(error).__name__}: {error}"))
+            self.post_message(self.Ready(None, error))
             return
-        self.post_message(self.Ready(room, ""))
+        self.post_message(self.Ready(room))
 
     @on(Ready)
     def _ready(self, event: Ready) -> None:
-        self.query_one(StatePage).error = event.error
+        if event.error is not None:
+            self.doctor.broke(event.error)
+            self.query_one(StatePage).error = f"{type(event.error).__name__}: {event.error}"
         for page in self.query(Page):
             page.enter(event.room)
         if event.room is None:

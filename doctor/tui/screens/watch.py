@@ -105,11 +105,11 @@ class WatchScreen(TranslatedScreen[None]):
             self.halt, self.error = halt, error
 
     class Diagnosed(Message):
-        """The full diagnosis that was asked for."""
+        """The full diagnosis that was asked for, or why there is none."""
 
-        def __init__(self, report: Report) -> None:
+        def __init__(self, report: Report | None, error: str = "") -> None:
             super().__init__()
-            self.report = report
+            self.report, self.error = report, error
 
     @classmethod
     def opened(cls, app: DoctorApp) -> WatchScreen:
@@ -390,21 +390,19 @@ class WatchScreen(TranslatedScreen[None]):
             report = engine.diagnose([path], engine.Options(rules=self._rules, cancelled=cancel.is_set, jobs=1))
         except Exception as failure:
             crash.save(failure, "tui")
-            self.app.call_from_thread(self._not_diagnosed, printable(f"{type(failure).__name__}: {failure}")[:200])
+            self.post_message(self.Diagnosed(None, printable(f"{type(failure).__name__}: {failure}")[:200]))
             return
         if not cancel.is_set():
             self.post_message(self.Diagnosed(report))
-
-    def _not_diagnosed(self, error: str) -> None:
-        self._diagnosing = None
-        self.refresh_bindings()
-        self.doctor.say(outside(error), wrong=True)
 
     @on(Diagnosed)
     def _diagnosed(self, event: Diagnosed) -> None:
         self._diagnosing = None
         self.refresh_bindings()
-        self.app.push_screen(ResultScreen(event.report, {}))
+        if event.report is None:
+            self.doctor.say(outside(event.error), wrong=True)
+        else:
+            self.app.push_screen(ResultScreen(event.report, {}))
 
     def action_copy(self) -> None:
         """The report so far to the clipboard, by OSC 52."""
