@@ -209,6 +209,13 @@ class TranslatedScreen(Screen[ScreenResultType]):
 
         super()._invoke_later(while_there, sender)
 
+    def _reset_focus(self, widget: Widget, avoiding: list[Widget] | None = None) -> None:
+        # a widget may hear that it was hidden when it is shown again and has got the focus: it would give it away
+        shown = widget.is_attached and all(one.display for one in widget.ancestors_with_self if one is not self.app)
+        if avoiding is None and shown and widget.focusable:
+            return
+        super()._reset_focus(widget, avoiding)
+
     def on_mount(self) -> None:
         self.ready = True
         self.set_class(ascii_only(), "-ascii")

@@ -231,10 +231,6 @@ class WatchScreen(TranslatedScreen[None]):
     # ------------------------------------------------------------------ texts
 
     def retranslate(self) -> None:
-        self._shape.lang = self.doctor.lang
-        width = self.query_one("#watch-live").scrollable_content_region.width
-        self._shape.columns = max(30, width - 1) if width else 60
-        self._shape.ranks = 4 if self.app.size.height < 30 else 8
         self.query_one(OptionList).border_title = Text(self.tr("watch.alarms"))
         self._wake.set()
         self._draw()
@@ -243,7 +239,18 @@ class WatchScreen(TranslatedScreen[None]):
     def on_resize(self) -> None:
         self.call_after_refresh(self.retranslate)
 
+    def _measure(self) -> None:
+        """What the next look is drawn for: known once the panes have their sizes, which nobody tells the screen."""
+        shape = self._shape
+        before = (shape.lang, shape.columns, shape.ranks)
+        width = self.query_one("#watch-live").scrollable_content_region.width
+        shape.lang, shape.columns = self.doctor.lang, max(30, width - 1) if width else 60
+        shape.ranks = 4 if self.app.size.height < 30 else 8
+        if before != (shape.lang, shape.columns, shape.ranks):
+            self._wake.set()
+
     def _draw(self) -> None:
+        self._measure()
         view, lang = self._view, self.doctor.lang
         head = Text(no_wrap=True, overflow="ellipsis")
         if self._error:
