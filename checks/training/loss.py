@@ -15,6 +15,7 @@ from doctor.checks.training.curve import (
     alone,
     column,
     episodes,
+    filled,
     number,
     numbers,
     period,
@@ -49,7 +50,14 @@ def _shape(curves: Curves, first: int, last: int) -> Shape:
     inside = (rows >= first) & (rows < last) & np.isfinite(values)
     rows, x = rows[inside], values[inside]
     found = episodes(x)
-    swing = period(_without(x, found))
+    even, of = filled(_without(x, found), curves.at[rows])
+    swing = period(even)
+    if swing is None and found and not found[-1].open:
+        # a few rises may be all that a short log holds of a swing
+        even, of = filled(x, curves.at[rows])
+        swing = period(even, strict=True)
+    if swing is not None:
+        swing = swing._replace(start=int(of[swing.start]))
     if swing is not None and _of_data(curves, swing):
         swing = None
     if swing is not None:

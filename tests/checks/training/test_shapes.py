@@ -118,6 +118,27 @@ def test_a_swing_of_the_late_part_and_one_that_is_small_beside_the_level_are_see
     assert label(run(small)) == "oscillating"
 
 
+def test_the_bends_of_a_trend_are_no_swing():
+    rng = np.random.default_rng(8)
+    for count in (807, 1534, 2214):
+        for stop in (0.75, 0.9):
+            fall = 2 + 4 * (1 + np.cos(np.pi * np.clip(np.arange(count) / (stop * count), 0, 1)))
+            assert label(run(fall + 0.05 * rng.standard_t(4, count))) == "healthy"
+
+
+def test_a_swing_keeps_its_beat_over_missing_lines_and_is_seen_in_a_short_log_and_beside_sudden_drops():
+    rng = np.random.default_rng(9)
+    t = np.arange(1200)
+    swing = healthy(rng, 1200, 0.0) + 0.05 * rng.standard_t(5, 1200) + 0.1 * np.sin(2 * np.pi * t / 5)
+    kept = np.flatnonzero(rng.random(1200) > 0.05)
+    assert label(run(swing[kept], step=kept + 1.0)) == "oscillating"
+    short = t[:58]
+    assert label(run(3 + 5 * np.exp(-short / 15) + 0.05 * rng.normal(0, 1, 58) + 0.4 * np.sin(short))) == "oscillating"
+    drops = 9 - 2.0 * (t > 150) - 1.5 * (t > 420) - 1.0 * (t > 900) + 0.05 * rng.normal(0, 1, 1200)
+    assert label(run(drops)) == "healthy"
+    assert label(run(drops + 0.12 * np.sin(2 * np.pi * t / 21))) == "oscillating"
+
+
 def test_what_came_before_a_nan_decides_its_rule():
     calm = np.linspace(5, 3, 60)
     assert loss.nan_suddenly(run([*calm, np.nan]))
