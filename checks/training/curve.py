@@ -106,14 +106,14 @@ def noise(x: Array, block: int = 64, *, drift: float = 1.0) -> Array:
     count = max(1, n // block)
     cut = n // count * count
     size = cut // count
-    levels = _spread(x, 1, count, cut)
+    levels = block_noise(x, 1, count, cut)
     levels = levels * drift
     before = np.concatenate((levels[:1], levels[:-1]))
     sigma = np.maximum(before, levels / 3) if count > 1 else levels
     return np.concatenate((np.repeat(sigma, size), np.full(n - cut, sigma[-1])))
 
 
-def _spread(x: Array, lag: int, count: int, cut: int) -> Array:
+def block_noise(x: Array, lag: int, count: int, cut: int) -> Array:
     """The noise of each of ``count`` blocks by the differences of points ``lag`` apart."""
     d = np.abs(x[lag:] - x[:-lag])
     # second differences know no slope
@@ -144,9 +144,9 @@ def _wander(x: Array) -> float:
     for piece in pieces:
         count = max(1, len(piece) // 64)
         cut = len(piece) // count * count
-        near = _spread(piece, 1, count, cut)
+        near = block_noise(piece, 1, count, cut)
         lags = [lag for lag in FAR if lag <= len(piece) // 8 and lag <= len(x) // 32]
-        far = np.maximum.reduce([_spread(piece, lag, count, cut) for lag in lags])
+        far = np.maximum.reduce([block_noise(piece, lag, count, cut) for lag in lags])
         ratios.append(far[near > 0] / near[near > 0])
     found = np.concatenate(ratios)
     return min(WANDER, max(1.0, middle(found))) if len(found) else 1.0
@@ -244,7 +244,7 @@ CHANCE = 3e-6
 """Healthy points that may stand out alone by chance."""
 HEAVIEST = 0.5
 """Index of the heaviest tail that a healthy loss has: that of a noise without a variance."""
-ALONE = 0.3
+ALONE = 0.1
 """Share of the level by which a point that stands out alone must rise above it."""
 
 

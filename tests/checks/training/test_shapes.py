@@ -6,7 +6,7 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from doctor.checks.training import curve, loss, memory, ranks, scale  # noqa: E402
+from doctor.checks.training import burst, curve, loss, memory, ranks, scale  # noqa: E402
 from doctor.model import Shortage  # noqa: E402
 from doctor.scan.series import MISSING, Track  # noqa: E402
 from doctor.training import curves_of  # noqa: E402
@@ -90,6 +90,29 @@ def test_a_spike_begins_where_it_is_first_high():
     x[1200:1260] += 3.0
     (first, *_) = loss.spikes(run(x))
     assert abs(int(first.args["step"]) - 1201) <= 1
+
+
+@pytest.mark.parametrize(("width", "height"), [(2, 0.6), (3, 0.5), (6, 0.35), (15, 0.3), (35, 0.3)])
+def test_a_short_rise_that_is_low_beside_the_level_is_a_spike_where_the_noise_is_lower_still(width, height):
+    rng = np.random.default_rng(10)
+    right = 0
+    for _ in range(20):
+        x = healthy(rng, 1500, 0.03)
+        at = int(rng.integers(400, 1400))
+        x[at : at + width] += height
+        found = loss.spikes(run(x))
+        right += bool(found) and abs(found[0].row - at) <= 2 and label(run(x)) == "spike"
+    assert right >= 18
+
+
+def test_neither_a_sudden_drop_nor_the_beginning_of_a_fall_nor_a_heavy_tail_is_a_short_rise():
+    rng = np.random.default_rng(11)
+    t = np.arange(3000)
+    for _ in range(10):
+        drops = 8 - sum(drop * (t > at) for drop, at in rng.uniform((0.3, 100), (1, 2900), (5, 2)))
+        for tail in (rng.standard_t(3, 3000), rng.lognormal(0, 0.6, 3000), rng.laplace(0, 1, 3000)):
+            assert not burst.bursts(drops + 0.03 * tail)
+            assert not burst.bursts(healthy(rng, 3000, 0.0) + 0.03 * tail)
 
 
 def test_noise_in_which_neighbours_are_alike_is_neither_a_swing_nor_a_rise():
