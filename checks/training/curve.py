@@ -210,7 +210,7 @@ def episodes(x: Array, extra: float = 0.0) -> list[Episode]:
         # the level before counts on: ``best`` cannot fall while the loss is high
         stop = int(lows[j]) if j < len(lows) else n
         peak = start + int(np.argmax(x[start:stop]))
-        found.append(Episode(start, stop, _onset(s, start, base), peak, base, stop >= n))
+        found.append(Episode(start, stop, _onset(s, start, base, float(sigma[start])), peak, base, stop >= n))
         at = stop
 
 
@@ -233,11 +233,19 @@ def _calm(s: Array) -> Array:
     return np.maximum(s, np.concatenate((s[:1], s[:-1])))
 
 
-def _onset(s: Array, start: int, base: float) -> int:
-    """Where a rise begins: at its first high point if it comes at once, else where the loss was lowest."""
+def _onset(s: Array, start: int, base: float, sigma: float) -> int:
+    """Where a rise begins: behind the last point that was no higher than the best level; of a slow rise where the line
+    through its points leaves that level."""
     back = max(0, start - 512)
-    low = back + int(np.flatnonzero(s[back : start + 1] == s[back : start + 1].min())[-1])
-    return start if start - low <= 3 else low
+    calm = np.flatnonzero(s[back:start] <= base + sigma)
+    if not len(calm):
+        return start
+    first = back + int(calm[-1]) + 1
+    if start - first < 3:
+        return first
+    rise = s[first : start + 1]
+    slope = float(np.polyfit(np.arange(len(rise)), rise, 1)[0])
+    return max(back, first - round(sigma / slope)) if slope > 0 else first
 
 
 CHANCE = 3e-6
