@@ -126,6 +126,28 @@ def test_out_of_memory_is_summed_up(cli, tmp_path):
     assert "17.96 GiB" in first["title"]["en"] and "2.00 GiB" in first["title"]["zh"]
 
 
+@pytest.mark.parametrize(
+    ("allocated", "free", "reserved", "tried", "rule"),
+    [
+        ("10.24 GiB", "19.52 MiB", "10.65 GiB", "22.00 MiB", "MEM003"),
+        ("0 bytes", "48.36 MiB", "0 bytes", "20.00 MiB", "MEM003"),
+        ("56.05 GiB", "5.04 MiB", "58.39 GiB", "72.00 MiB", "MEM002"),
+        ("49.47 GiB", "1.32 GiB", "57.55 GiB", "5.03 GiB", "MEM002"),
+        ("60.34 GiB", "14.24 MiB", "60.60 GiB", "30.00 MiB", "MEM001"),
+        ("58.92 GiB", "1.66 GiB", "58.95 GiB", "3.47 GiB", "MEM001"),
+        ("25.00 GiB", "34.40 GiB", "25.90 GiB", "36.00 GiB", "MEM600"),
+        ("20.00 GiB", "12.00 GiB", "20.10 GiB", "2.00 GiB", "MEM602"),
+    ],
+)
+def test_the_sum_of_a_pytorch_message_has_one_answer(cli, tmp_path, allocated, free, reserved, tried, rule):
+    text = (
+        f"RuntimeError: NPU out of memory. Tried to allocate {tried} (NPU 0; 60.97 GiB total capacity; {allocated} "
+        f"already allocated; {allocated} current active; {free} free; {reserved} reserved in total by PyTorch) If "
+        "reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.\n"
+    )
+    assert [one["rule"] for one in report(cli, write(tmp_path, text))["diagnoses"]] == [rule]
+
+
 def test_mixed_and_broken_lines_do_no_harm(cli, tmp_path):
     text = (
         NAN.replace("\n", "\r\n")
