@@ -189,3 +189,21 @@ def test_a_table_of_training_values_is_judged_like_a_log(cli, tmp_path):
     assert series["label"] == "nan" and series["events"][0]["line"] == 32
     (series,) = report(cli, write(tmp_path, "step loss\n" + rows.replace(",", " ")))["series"]
     assert series["label"] == "nan" and series["events"][0]["step"] == 31
+
+
+def test_a_graph_that_is_compiled_at_every_step_is_told_though_the_pace_is_even(cli, tmp_path):
+    said = "[WARNING] ME(1:2,MainProcess):2026-01-05-11:00:00.000.000 [mindspore/common/api.py:1] Start compiling "
+    said += "'Net.construct' and it will take a while. Please wait...\n"
+    steps = [f"epoch: 1 step: {n}, loss is {6 - 0.05 * n:.4f}\n" for n in range(1, 21)]
+    each = report(cli, write(tmp_path, "".join(said + step for step in steps)))
+    assert each["diagnoses"][0]["rule"] == "PERF605" and "20" in each["diagnoses"][0]["title"]["en"]
+    at_first = report(cli, write(tmp_path, said * 20 + "".join(steps)))
+    assert "PERF605" not in {one["rule"] for one in at_first["diagnoses"]}
+
+
+def test_reports_of_one_rank_that_only_rise_are_a_leak(cli, tmp_path):
+    line = "[Rank {rank}] (after {n} iterations) memory (MB) | allocated: {used}.25 | max allocated: 45034.10 | reserved: 1\n"
+    rising = "".join(line.format(rank=r, n=10 * n, used=21000 + 180 * n) for n in range(40) for r in (3, 4))
+    assert report(cli, write(tmp_path, rising))["diagnoses"][0]["rule"] == "MEM707"
+    level = "".join(line.format(rank=3, n=10 * n, used=21000 + 90 * (n % 3)) for n in range(40))
+    assert not report(cli, write(tmp_path, level))["diagnoses"]

@@ -102,6 +102,7 @@ SPECIALS = (
     Special(b"halMemAlloc failed", "memory"),
     Special(b"anon-rss:", "memory"),
     Special(b"memory: usage ", "memory"),
+    Special(b" memory (MB) | allocated: ", "memory"),
     Special(b"No available memory for the cache blocks", "memory"),
     Special(b"oading model weights took", "memory"),
     Special(b"odel loading took", "memory"),
