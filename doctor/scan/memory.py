@@ -59,7 +59,7 @@ _SERVED = {
     "room": lazy(r"Available KV cache memory: (-?\d+(?:\.\d+)?) ?(G)i?B"),
     "total": lazy(r"Available memory: -?\d+, total memory: (\d+)()"),
 }
-_REPORT = lazy(r"\[Rank (?P<rank>\d+)\][^\n]{0,60}memory \(MB\) \| allocated: (?P<used>\d+(?:\.\d+)?)")
+_REPORT = lazy(r"(?:\[Rank (?P<rank>\d+)\][^\n]{0,60})?memory \(MB\) \| allocated: (?P<used>\d+(?:\.\d+)?)")
 _CAP = lazy(r"\bmemory: usage \d+kB, limit (?P<cap>\d+)kB")
 _BUFFER = lazy(r"Idle mem_buf info: size\[(\d+)\]")
 _KILLED = lazy(r"(?i:killed process) (?P<pid>\d+) \((?P<op>[^)\n]{1,64})\)[^\n]{0,200}?anon-rss:(?P<size>\d+)kB")
@@ -86,8 +86,8 @@ def shortages(lines: Sequence[tuple[int, str]]) -> tuple[list[Shortage], list[tu
                 history.append((number, pool["used"]))
         report = _REPORT.search(text)
         if report:
-            ranks.setdefault(report["rank"], len(ranks))
-            if not ranks[report["rank"]]:  # the reports of one rank
+            ranks.setdefault(report["rank"] or "", len(ranks))
+            if not ranks[report["rank"] or ""]:  # the reports of one rank
                 history.append((number, int(float(report["used"]) * _MI)))
             continue
         around = {name: _bytes(*m.groups()) for name, pattern in _AROUND.items() if (m := pattern.search(text))}
