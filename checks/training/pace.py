@@ -463,6 +463,25 @@ def compiled_again(curves: Curves) -> list[Seen]:
     return [_seen(curves, p, int(found[0]), args, usual)]
 
 
+EACH = 0.5
+"""Compilations for each printed step from which on they belong to the steps."""
+
+
+def compiled_each_step(curves: Curves) -> list[Seen]:
+    """The log says about as often that a graph is compiled as it prints a step."""
+    times = int(curves.cache.get("compiled", 0))
+    rows = column(curves, "loss")[0]
+    if curves.kind != "train" or not times or len(rows) < 8 or times < EACH * len(rows) * curves.every:
+        return []
+    row = int(rows[len(rows) // 2])
+    args: dict[str, Any] = {**_where(curves, row), "times": str(times), "steps": str(len(rows) * curves.every)}
+    seen, x = column(curves, "step_time")
+    if len(seen):
+        middle = float(np.median(x))
+        args["time"] = f"{number(round(middle))} ms" if middle < 10_000 else f"{number(round(middle / 1000, 1))} s"
+    return [Seen(row, args, "loss")]
+
+
 # ------------------------------------------------------------------ ranks
 
 

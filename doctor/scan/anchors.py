@@ -101,6 +101,13 @@ SPECIALS = (
     Special(b"total allocated memory[", "memory"),
     Special(b"halMemAlloc failed", "memory"),
     Special(b"anon-rss:", "memory"),
+    Special(b"memory: usage ", "memory"),
+    Special(b" memory (MB) | allocated: ", "memory"),
+    Special(b"No available memory for the cache blocks", "memory"),
+    Special(b"oading model weights took", "memory"),
+    Special(b"odel loading took", "memory"),
+    Special(b"vailable KV cache memory: ", "memory"),
+    Special(b", total memory: ", "memory"),
     # a value of a training step that is odd whatever the one before was; alone it says nothing
     Special(rb"([=:\[('\"] {0,12}|norm )[-+]?(nan|NaN|inf|Inf)(inity)?\b", "odd", True),
     Special(rb"[=:] {0,12}(True|true)\b", "odd", True),

@@ -155,13 +155,15 @@ def read_source(
         scan = scanner.finish(problem, cancelled)
     if complete and data and wanted and not explained(matcher, scan):
         # the program's own words say nothing: they may have been bent on their way here, or a person's words may tell
-        plain = scan.tracks
+        plain, memory = scan.tracks, scan.memory
         scanner = Scanner(matcher, source.name)
         scanner.feed_whole(straightened(data))
         scan = scanner.finish(problem, cancelled)
         if sum(map(len, plain)) >= sum(map(len, scan.tracks)):
             # lines of equal width look like those of a terminal that wrapped
             scan = scan._replace(tracks=plain)
+        if len(memory) > len(scan.memory):
+            scan = scan._replace(memory=memory)
     if not judged and explained(matcher, scan):
         judged, names = True, tuple(dict.fromkeys((*names, "text")))
     judged, names = _told_by_values(judged, names, scan)
@@ -212,7 +214,10 @@ def _several(
         if rank not in known and (rank is None or not known):
             scanner = Scanner(matcher, name)
             scanner.feed_whole(straightened(own))
-            found[rank] = scanner.finish(None, cancelled)._replace(tracks=found[rank].tracks)
+            before = found[rank]
+            found[rank] = scanner.finish(None, cancelled)._replace(tracks=before.tracks)
+            if len(before.memory) > len(found[rank].memory):
+                found[rank] = found[rank]._replace(memory=before.memory)
     return mixed.told_apart(found, numbers, len(data), lines, problem)
 
 

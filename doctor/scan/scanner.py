@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple, cast
 from doctor.rulebase import Clause, LogSpec, RuleBase
 from doctor.scan import records
 from doctor.scan.anchors import CLAUSE_BITS
-from doctor.scan.calc import holds
+from doctor.scan.calc import derived, holds
 from doctor.scan.lazy import lazy, lazy_bytes
 from doctor.scan.matcher import Anchors, Engine, Hit, Prose, Stream, engine_for
 from doctor.scan.memory import LINES as MEMORY_LINES
@@ -875,6 +875,8 @@ class Scanner:
                 return None
         if log.calc and not holds(log.calc, args):
             return None
+        for name, source in log.derive:
+            args = {**args, name: derived(source, args)}
         return args, at
 
     # --------------------------------------------------------------- keeping
