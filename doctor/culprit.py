@@ -3,7 +3,18 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from doctor.groups import EXCEPTION, EXITS, GOES_ON, STRONG, Group, Place, place_of, rank_of_pid, topic_of
+from doctor.groups import (
+    EXCEPTION,
+    EXITS,
+    GOES_ON,
+    STRONG,
+    Group,
+    Place,
+    begun_again,
+    place_of,
+    rank_of_pid,
+    topic_of,
+)
 from doctor.rulebase import RuleBase
 from doctor.run import blame, lanes, story, waits
 from doctor.run.places import Source, is_plog
@@ -61,7 +72,7 @@ def examine(
         for s in sources
         if s.rank is None
         for o in s.scan.occurrences
-        if o.rule in base and topic_of(base, o.rule) in EXITS
+        if o.rule in base and topic_of(base, o.rule) in EXITS and not begun_again(s, o)
     ]
     exits = waits.exits_of(told, rank_of_pid(sources))
     # several nodes have launchers of their own: the first end is that by the common clock, and a launcher has the
@@ -75,7 +86,8 @@ def examine(
         for g in sorted(groups, key=lambda g: -(g.moment or 0.0))
         if g.kind == "wait" and not g.recovered and g.rank is not None and g.rank != tardy
     }
-    if _went_on(groups, run):
+    groups = _only_warned(groups, sources)
+    if not any(_counts(g) for g in groups) and _went_on(groups, run):
         named, _ = waits.ends_of(edges)
         groups = [
             g._replace(recovered=False) if g.kind == "wait" or (g.kind == "own" and g.rank in named) else g
@@ -134,7 +146,10 @@ def _linked(base: RuleBase, groups: Sequence[Group], run: lanes.Run, edges: wait
     quiet = {rank for rank, lane in run.lanes.items() if rank not in spoke and lane.state != "ended"}
     first = float("inf")
     for _, group in told:
-        if group.moment is not None and group.kind == "own":
+        if group.kind == "own" and group.moment is None:
+            # a failure with a cause of its own, before or after: a broken transfer is what it looks like from afar
+            first = -float("inf")
+        elif group.moment is not None and group.kind == "own":
             # it takes a minute until a dead end is noticed, and clocks may be wrong by more than they say
             first = min(first, group.moment - blame.AFTERWARDS)
         elif group.moment is not None and group.kind == "weak" and topic_of(base, group.rule) == "process.killed":
@@ -221,7 +236,7 @@ LINKS = 12
 
 
 def _over(source: Source, occurrence: Occurrence) -> bool:
-    return source.scan.steps - occurrence.steps >= GOES_ON
+    return begun_again(source, occurrence) or source.scan.steps - occurrence.steps >= GOES_ON
 
 
 def _went_on(groups: Sequence[Group], run: lanes.Run) -> bool:
@@ -252,6 +267,22 @@ def _raised(group: Group) -> bool:
     texts = [*group.first.before, group.first.text, *group.first.after]
     texts += [o.text for o in group.source.scan.occurrences if o.rule == group.rule and not _over(group.source, o)]
     return any(EXCEPTION.match(text) for text in texts)
+
+
+def _only_warned(groups: Sequence[Group], sources: Sequence[Source]) -> Sequence[Group]:
+    """A warning behind which its rank reports no error of its own, as of memory that was tried for once more, is no
+    end."""
+    failed = {g.rank for g in groups if g.kind in ("own", "weak", "link") and g.first.level != "WARNING"}
+    for source in sources:
+        for error in source.scan.errors:
+            if EXCEPTION.match(error.text):
+                failed.add(error.rank if error.rank is not None else source.rank)
+    return [
+        g._replace(kind="maybe")
+        if g.kind == "own" and g.rank is not None and g.first.level == "WARNING" and g.rank not in failed
+        else g
+        for g in groups
+    ]
 
 
 def _placed(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> Sequence[Group]:
@@ -333,7 +364,7 @@ def _unknown(
     for source in sources:
         for error in reversed(source.scan.errors):
             rank = error.rank if error.rank is not None else source.rank
-            if rank is None or rank in own or rank in late or source.scan.steps - error.steps >= GOES_ON:
+            if rank is None or rank in own or rank in late or _over(source, error):
                 continue
             if not EXCEPTION.match(error.text) and not (STRONG.search(error.text) and error.level == "CRITICAL"):
                 continue
