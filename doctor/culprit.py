@@ -7,6 +7,7 @@ from doctor.groups import (
     EXCEPTION,
     EXITS,
     GOES_ON,
+    KERNEL_KILL,
     STRONG,
     Group,
     Place,
@@ -31,6 +32,8 @@ GONE = {
 }
 """The rules about ranks that stopped without a word."""
 CYCLE = "RUN175"
+CLOSING = "closing signal"
+"""What torchrun writes of a process that it ends itself, as another one had failed."""
 KINDS_OF_ENDS = ("own", "weak", "stopped", "wait")
 TEXT = 200
 
@@ -66,15 +69,15 @@ def examine(
         for o in s.scan.occurrences
         if o.rule in base and topic_of(base, o.rule).startswith(("hccl.", "launch.heartbeat")) and not _over(s, o)
     ]
-    edges = waits.waits_of(waiting, waits.addresses(sources, tables), world)
+    edges = waits.waits_of(waiting, waits.addresses(sources, tables), world, run.hosts)
     told = [
         (s, o)
         for s in sources
         if s.rank is None
         for o in s.scan.occurrences
-        if o.rule in base and topic_of(base, o.rule) in EXITS and not begun_again(s, o)
+        if o.rule in base and topic_of(base, o.rule) in EXITS and not begun_again(s, o) and CLOSING not in o.text
     ]
-    exits = waits.exits_of(told, rank_of_pid(sources))
+    exits = waits.exits_of(told, rank_of_pid(sources, run.hosts))
     # several nodes have launchers of their own: the first end is that by the common clock, and a launcher has the
     # clock of the processes that it started
     exits.sort(key=lambda e: run.fixed(e.source, e.rank, e.seen.seconds) or float("inf"))
@@ -145,7 +148,8 @@ def _linked(base: RuleBase, groups: Sequence[Group], run: lanes.Run, edges: wait
     spoke = {rank for rank, g in told if g.kind in ("own", "weak", "link", "wait")}
     quiet = {rank for rank, lane in run.lanes.items() if rank not in spoke and lane.state != "ended"}
     first = float("inf")
-    for _, group in told:
+    of_hosts = [(-1, g) for g in groups if not g.recovered and g.rank is None and g.rule == KERNEL_KILL]
+    for _, group in (*told, *of_hosts):
         if group.kind == "own" and group.moment is None:
             # a failure with a cause of its own, before or after: a broken transfer is what it looks like from afar
             first = -float("inf")
@@ -175,7 +179,14 @@ def _linked(base: RuleBase, groups: Sequence[Group], run: lanes.Run, edges: wait
     if order and len(ends[order[0]]) > max(1, *(len(ends[rank]) for rank in order[1:2])):
         faulty &= {order[0]}
     echoes = {rank for rank, _ in links} - faulty
-    return [g._replace(kind="wait" if g.rank in echoes else "own") if g.kind == "link" else g for g in groups]
+
+    def kind(group: Group) -> str:
+        if group.kind == "link":
+            return "wait" if group.rank in echoes else "own"
+        suspects = group.kind == "weak" and group.rank in echoes and topic_of(base, group.rule) == "hccl.network"
+        return "wait" if suspects else group.kind
+
+    return [g._replace(kind=kind(g)) for g in groups]
 
 
 def _odd_one(base: RuleBase, groups: Sequence[Group]) -> Sequence[Group]:
@@ -213,6 +224,11 @@ def _tardy(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> int |
         count = max(named.get(rank, 0), votes.get(rank, 0))
         if 1 < others <= 2 * count and moment > _gave_up(run, waited, rank) + TARDY:
             return rank
+    if not edges.edges and not any(_counts(group) for group in groups):
+        # nobody is named: the one rank that gave up when the others had, if all of them did so together
+        last = [rank for rank, moment in waited.items() if moment > _gave_up(run, waited, rank) + TARDY]
+        if len(last) == 1 and len(waited) > 2 and len(waited) == len(run.lanes):
+            return last[0]
     return None
 
 
@@ -295,9 +311,18 @@ def _placed(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> Sequ
     }
     votes, _ = waits.ends_of(edges)
     named = max(votes, key=lambda rank: votes[rank], default=-1)
+    killed = [g for g in groups if g.rank is None and g.rule == KERNEL_KILL and not g.recovered]
+    if len(killed) == 1 and named in run.lanes and _only_of(killed[0].source.host, run.lanes[named].host):
+        # the kernel names a process that no log knows: it is the one of its host that the others waited for
+        return [g._replace(rank=named) if g is killed[0] else g for g in groups]
     if len(loose) != 1 or named not in run.missing or votes[named] * 2 < sum(votes.values()):
         return groups
     return [g._replace(rank=named) if g.rank is None and g.source.order in loose else g for g in groups]
+
+
+def _only_of(host: str | None, other: str) -> bool:
+    """Whether two names are of one host, the second one with an address perhaps."""
+    return bool(host) and other.partition(" ")[0] == host
 
 
 def _counts(group: Group) -> bool:

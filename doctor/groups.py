@@ -176,7 +176,7 @@ def groups_of(
         for source in sources
         if source.rank is not None and source.scan.told.again[1] is not None
     }
-    pids = rank_of_pid(sources)
+    pids = rank_of_pid(sources, run.hosts if run else ())
     kills = {s.order: [o for o in s.scan.occurrences if o.rule == KERNEL_KILL] for s in sources if s.rank is None}
     table: dict[tuple[str, int | None, int], list[tuple[Source, Occurrence]]] = {}
     for source in sources:
@@ -224,15 +224,19 @@ def groups_of(
     return groups
 
 
-def rank_of_pid(sources: Sequence[Source]) -> dict[int, int]:
-    """pid → rank of the processes whose logs are there; a number that two hosts gave out tells nothing."""
+def rank_of_pid(sources: Sequence[Source], hosts: Sequence[tuple[str, tuple[int, ...]]] = ()) -> dict[int, int]:
+    """pid → rank of the processes whose logs are there, or that the launcher of one of the ``hosts`` numbers; a number
+    that two hosts gave out tells nothing."""
     out: dict[int, int] = {}
     twice = set()
+    on_host = {host: ranks for host, ranks in hosts if host}
     for source in sources:
-        if source.rank is None:
-            continue
-        for pid in source.scan.pids[:4]:
-            if out.setdefault(pid, source.rank) != source.rank:
+        known = [(pid, source.rank) for pid in source.scan.pids[:4]] if source.rank is not None else []
+        if source.rank is None and source.host in on_host:
+            ranks = on_host[source.host]
+            known = [one for o in source.scan.occurrences if (one := waits.children_of(o.text, ranks))]
+        for pid, rank in known:
+            if out.setdefault(pid, rank) != rank:
                 twice.add(pid)
     return {pid: rank for pid, rank in out.items() if pid not in twice}
 

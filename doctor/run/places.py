@@ -134,6 +134,10 @@ def _local_ranks(scans: Sequence[Scanned], ranks: list[int | None], hosts: list[
                 ranks[order] = first[host] + number if host in first else None
             if hosts[order] is None and len(processes) > 1:
                 hosts[order] = host.rstrip("/").rpartition("/")[2]
+    for order, scan in enumerate(scans):
+        # what the launcher writes into the file of its processes
+        if scan.split == "rest" and scan.name in processes and hosts[order] is None:
+            hosts[order] = scan.name.rpartition("/")[2]
     return past
 
 

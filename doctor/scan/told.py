@@ -82,8 +82,8 @@ class Opening:
             at = chunk.rfind(one, start, at)
             if at < 0:
                 return
-            if chunk.find(other, at, at + OPENING_REACH) > 0:
-                break
+            if chunk.find(other, at, at + OPENING_REACH) > 0 or chunk.count(b"\n", at) < 3:
+                break  # of a log that ends there only the first line may be left
         else:
             return
         begin = chunk.rfind(b"\n", 0, at) + 1
