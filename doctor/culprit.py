@@ -3,7 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from doctor.groups import EXCEPTION, EXITS, GOES_ON, STRONG, Group, Place, place_of, rank_of_pid, topic_of
+from doctor.groups import (
+    EXCEPTION,
+    EXITS,
+    GOES_ON,
+    KERNEL_KILL,
+    STRONG,
+    Group,
+    Place,
+    begun_again,
+    place_of,
+    rank_of_pid,
+    topic_of,
+)
 from doctor.rulebase import RuleBase
 from doctor.run import blame, lanes, story, waits
 from doctor.run.places import Source, is_plog
@@ -20,6 +32,8 @@ GONE = {
 }
 """The rules about ranks that stopped without a word."""
 CYCLE = "RUN175"
+CLOSING = "closing signal"
+"""What torchrun writes of a process that it ends itself, as another one had failed."""
 KINDS_OF_ENDS = ("own", "weak", "stopped", "wait")
 TEXT = 200
 
@@ -55,15 +69,15 @@ def examine(
         for o in s.scan.occurrences
         if o.rule in base and topic_of(base, o.rule).startswith(("hccl.", "launch.heartbeat")) and not _over(s, o)
     ]
-    edges = waits.waits_of(waiting, waits.addresses(sources, tables), world)
+    edges = waits.waits_of(waiting, waits.addresses(sources, tables), world, run.hosts)
     told = [
         (s, o)
         for s in sources
         if s.rank is None
         for o in s.scan.occurrences
-        if o.rule in base and topic_of(base, o.rule) in EXITS
+        if o.rule in base and topic_of(base, o.rule) in EXITS and not begun_again(s, o) and CLOSING not in o.text
     ]
-    exits = waits.exits_of(told, rank_of_pid(sources))
+    exits = waits.exits_of(told, rank_of_pid(sources, run.hosts))
     # several nodes have launchers of their own: the first end is that by the common clock, and a launcher has the
     # clock of the processes that it started
     exits.sort(key=lambda e: run.fixed(e.source, e.rank, e.seen.seconds) or float("inf"))
@@ -75,7 +89,8 @@ def examine(
         for g in sorted(groups, key=lambda g: -(g.moment or 0.0))
         if g.kind == "wait" and not g.recovered and g.rank is not None and g.rank != tardy
     }
-    if _went_on(groups, run):
+    groups = _only_warned(groups, sources)
+    if not any(_counts(g) for g in groups) and _went_on(groups, run):
         named, _ = waits.ends_of(edges)
         groups = [
             g._replace(recovered=False) if g.kind == "wait" or (g.kind == "own" and g.rank in named) else g
@@ -133,8 +148,12 @@ def _linked(base: RuleBase, groups: Sequence[Group], run: lanes.Run, edges: wait
     spoke = {rank for rank, g in told if g.kind in ("own", "weak", "link", "wait")}
     quiet = {rank for rank, lane in run.lanes.items() if rank not in spoke and lane.state != "ended"}
     first = float("inf")
-    for _, group in told:
-        if group.moment is not None and group.kind == "own":
+    of_hosts = [(-1, g) for g in groups if not g.recovered and g.rank is None and g.rule == KERNEL_KILL]
+    for _, group in (*told, *of_hosts):
+        if group.kind == "own" and group.moment is None:
+            # a failure with a cause of its own, before or after: a broken transfer is what it looks like from afar
+            first = -float("inf")
+        elif group.moment is not None and group.kind == "own":
             # it takes a minute until a dead end is noticed, and clocks may be wrong by more than they say
             first = min(first, group.moment - blame.AFTERWARDS)
         elif group.moment is not None and group.kind == "weak" and topic_of(base, group.rule) == "process.killed":
@@ -160,7 +179,14 @@ def _linked(base: RuleBase, groups: Sequence[Group], run: lanes.Run, edges: wait
     if order and len(ends[order[0]]) > max(1, *(len(ends[rank]) for rank in order[1:2])):
         faulty &= {order[0]}
     echoes = {rank for rank, _ in links} - faulty
-    return [g._replace(kind="wait" if g.rank in echoes else "own") if g.kind == "link" else g for g in groups]
+
+    def kind(group: Group) -> str:
+        if group.kind == "link":
+            return "wait" if group.rank in echoes else "own"
+        suspects = group.kind == "weak" and group.rank in echoes and topic_of(base, group.rule) == "hccl.network"
+        return "wait" if suspects else group.kind
+
+    return [g._replace(kind=kind(g)) for g in groups]
 
 
 def _odd_one(base: RuleBase, groups: Sequence[Group]) -> Sequence[Group]:
@@ -198,6 +224,11 @@ def _tardy(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> int |
         count = max(named.get(rank, 0), votes.get(rank, 0))
         if 1 < others <= 2 * count and moment > _gave_up(run, waited, rank) + TARDY:
             return rank
+    if not edges.edges and not any(_counts(group) for group in groups):
+        # nobody is named: the one rank that gave up when the others had, if all of them did so together
+        last = [rank for rank, moment in waited.items() if moment > _gave_up(run, waited, rank) + TARDY]
+        if len(last) == 1 and len(waited) > 2 and len(waited) == len(run.lanes):
+            return last[0]
     return None
 
 
@@ -221,7 +252,7 @@ LINKS = 12
 
 
 def _over(source: Source, occurrence: Occurrence) -> bool:
-    return source.scan.steps - occurrence.steps >= GOES_ON
+    return begun_again(source, occurrence) or source.scan.steps - occurrence.steps >= GOES_ON
 
 
 def _went_on(groups: Sequence[Group], run: lanes.Run) -> bool:
@@ -254,6 +285,22 @@ def _raised(group: Group) -> bool:
     return any(EXCEPTION.match(text) for text in texts)
 
 
+def _only_warned(groups: Sequence[Group], sources: Sequence[Source]) -> Sequence[Group]:
+    """A warning behind which its rank reports no error of its own, as of memory that was tried for once more, is no
+    end."""
+    failed = {g.rank for g in groups if g.kind in ("own", "weak", "link") and g.first.level != "WARNING"}
+    for source in sources:
+        for error in source.scan.errors:
+            if EXCEPTION.match(error.text):
+                failed.add(error.rank if error.rank is not None else source.rank)
+    return [
+        g._replace(kind="maybe")
+        if g.kind == "own" and g.rank is not None and g.first.level == "WARNING" and g.rank not in failed
+        else g
+        for g in groups
+    ]
+
+
 def _placed(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> Sequence[Group]:
     """A plog whose worker log is not there tells no rank. If it is the only one with a failure, and the others waited
     for a rank without a log, it is that rank's."""
@@ -264,9 +311,18 @@ def _placed(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> Sequ
     }
     votes, _ = waits.ends_of(edges)
     named = max(votes, key=lambda rank: votes[rank], default=-1)
+    killed = [g for g in groups if g.rank is None and g.rule == KERNEL_KILL and not g.recovered]
+    if len(killed) == 1 and named in run.lanes and _only_of(killed[0].source.host, run.lanes[named].host):
+        # the kernel names a process that no log knows: it is the one of its host that the others waited for
+        return [g._replace(rank=named) if g is killed[0] else g for g in groups]
     if len(loose) != 1 or named not in run.missing or votes[named] * 2 < sum(votes.values()):
         return groups
     return [g._replace(rank=named) if g.rank is None and g.source.order in loose else g for g in groups]
+
+
+def _only_of(host: str | None, other: str) -> bool:
+    """Whether two names are of one host, the second one with an address perhaps."""
+    return bool(host) and other.partition(" ")[0] == host
 
 
 def _counts(group: Group) -> bool:
@@ -333,7 +389,7 @@ def _unknown(
     for source in sources:
         for error in reversed(source.scan.errors):
             rank = error.rank if error.rank is not None else source.rank
-            if rank is None or rank in own or rank in late or source.scan.steps - error.steps >= GOES_ON:
+            if rank is None or rank in own or rank in late or _over(source, error):
                 continue
             if not EXCEPTION.match(error.text) and not (STRONG.search(error.text) and error.level == "CRITICAL"):
                 continue

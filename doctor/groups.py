@@ -72,8 +72,12 @@ def _recovered(
     last_step: Mapping[int, float],
     run: lanes.Run | None,
     struck: Container[int],
+    again: Mapping[int, float],
 ) -> bool:
-    """``struck``: ranks whose log of steps ended with a failure of the device."""
+    """``struck``: ranks whose log of steps ended with a failure of the device; ``again``: rank → when its processes
+    were started again."""
+    if begun_again(source, occurrence):
+        return True
     if survives(topic):
         return False
     if source.scan.steps - occurrence.steps >= GOES_ON:
@@ -81,6 +85,8 @@ def _recovered(
     rank = occurrence.rank if occurrence.rank is not None else source.rank
     if source.scan.steps or rank is None or not occurrence.seconds:
         return False
+    if occurrence.seconds < again.get(rank, 0.0):
+        return True
     # a plog has no steps; its rank's worker log has, and counts if that rank did not fail afterwards
     if rank in struck and _last_word(source, occurrence):
         # such a failure leaves words in the plog: these are they, whatever the clocks say
@@ -89,6 +95,11 @@ def _recovered(
     if stepped is not None and stepped > occurrence.seconds + LIVED_ON:
         return True
     return run is not None and _run_went_on(run, source, rank, occurrence.seconds)
+
+
+def begun_again(source: Source, occurrence: Occurrence) -> bool:
+    """Whether the process that wrote a line was started again afterwards."""
+    return source.past or occurrence.line < source.scan.told.again[0]
 
 
 def _last_word(source: Source, occurrence: Occurrence) -> bool:
@@ -160,7 +171,12 @@ def groups_of(
         if source.rank is not None and (source.scan.steps or source.scan.last_step[0])
         and any(o.rule in base and base[o.rule].topic.startswith(DEVICE) for o in _late(source.scan))
     }  # fmt: skip
-    pids = rank_of_pid(sources)
+    again = {
+        source.rank: source.scan.told.again[1]
+        for source in sources
+        if source.rank is not None and source.scan.told.again[1] is not None
+    }
+    pids = rank_of_pid(sources, run.hosts if run else ())
     kills = {s.order: [o for o in s.scan.occurrences if o.rule == KERNEL_KILL] for s in sources if s.rank is None}
     table: dict[tuple[str, int | None, int], list[tuple[Source, Occurrence]]] = {}
     for source in sources:
@@ -183,7 +199,7 @@ def groups_of(
         if rule_id in base and applicable(base[rule_id], facts) is False:
             continue
         every = seen
-        alive = [(s, o) for s, o in seen if not _recovered(topic, s, o, last_step, run, struck)]
+        alive = [(s, o) for s, o in seen if not _recovered(topic, s, o, last_step, run, struck, again)]
         if rank is not None and len(alive) < len(seen):
             # a log of errors alone repeats what the log with the steps shows to be over
             living = {id(o) for _, o in alive}
@@ -208,15 +224,19 @@ def groups_of(
     return groups
 
 
-def rank_of_pid(sources: Sequence[Source]) -> dict[int, int]:
-    """pid → rank of the processes whose logs are there; a number that two hosts gave out tells nothing."""
+def rank_of_pid(sources: Sequence[Source], hosts: Sequence[tuple[str, tuple[int, ...]]] = ()) -> dict[int, int]:
+    """pid → rank of the processes whose logs are there, or that the launcher of one of the ``hosts`` numbers; a number
+    that two hosts gave out tells nothing."""
     out: dict[int, int] = {}
     twice = set()
+    on_host = {host: ranks for host, ranks in hosts if host}
     for source in sources:
-        if source.rank is None:
-            continue
-        for pid in source.scan.pids[:4]:
-            if out.setdefault(pid, source.rank) != source.rank:
+        known = [(pid, source.rank) for pid in source.scan.pids[:4]] if source.rank is not None else []
+        if source.rank is None and source.host in on_host:
+            ranks = on_host[source.host]
+            known = [one for o in source.scan.occurrences if (one := waits.children_of(o.text, ranks))]
+        for pid, rank in known:
+            if out.setdefault(pid, rank) != rank:
                 twice.add(pid)
     return {pid: rank for pid, rank in out.items() if pid not in twice}
 

@@ -187,7 +187,7 @@ def judge(
 ) -> Judged:
     """Findings, diagnoses and, of sources of several ranks, the story of the run. ``tables``: rank tables."""
     sources = place_sources(scans)
-    run = lanes.assemble(sources)
+    run = lanes.assemble([source for source in sources if not source.past])
     groups = groups_of(base, sources, facts, run)
     case = None
     if run:
@@ -370,7 +370,11 @@ def _diagnosis(
     base: RuleBase, cause: _Cause, finding: int, consequences: tuple[int, ...], findings: Sequence[Finding]
 ) -> Diagnosis:
     lead = cause.lead
-    ranks = tuple(sorted({g.rank for g in cause.groups if g.rank is not None and g.recovered == lead.recovered}))
+    # of ranks that say the same, as of a collective that they compare, those that only waited are not meant
+    alike = [
+        g for g in cause.groups if g.recovered == lead.recovered and (g.kind == lead.kind or g.kind != "wait")
+    ]
+    ranks = tuple(sorted({g.rank for g in alike if g.rank is not None}))
     evidence = tuple(_evidence(g.source, g.first) for g in cause.groups[:3])
     note: Text = {}
     if lead.recovered:

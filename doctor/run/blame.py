@@ -53,8 +53,10 @@ def first_failure(
     own = _earliest([t for t in troubles if t.kind == "own"], run, votes)
     other = _earliest([t for t in troubles if t.kind != "own"], run, votes)
     best = own or other
-    if own and other and _well_before(other, own, run) and _votes(votes, other) >= _votes(votes, own):
-        best = other
+    if own and other and not _well_before(own, other, run):
+        mine, theirs = _votes(votes, own), _votes(votes, other)
+        if (_well_before(other, own, run) and theirs >= mine) or (theirs > 1 + mine and 2 * theirs > sum(votes.values())):
+            best = other
     gone = _gone(run, waited, votes, waits, exits, joining)
     if gone is None:
         return Blame(best)
@@ -140,7 +142,10 @@ def _gone(
         total = sum(told.values()) if links else total
     if told:
         most = max(told.values())
-        node = _together(run, told, total, quiet) if most * 2 < total and killed is None else ()
+        first = max(told, key=lambda rank: (told[rank], -rank))
+        # along a chain of neighbours all waiting ends at one of them, though hardly any rank names that one
+        apart = most * 2 < total or named.get(first, 0) * 2 < len(waits.edges)
+        node = _together(run, told, total, quiet) if apart and killed is None else ()
         if node:
             return Blame(None, "silent", node, True)
         top = [rank for rank, n in told.items() if n == most]
@@ -179,6 +184,10 @@ def _together(run: Run, told: Mapping[int, int], total: int, quiet: Collection[i
     the waiting ends, none of them more than the others: a node that went away."""
     first = max(told, key=lambda rank: (told[rank], -rank))
     lane = run.lanes[first]
+    host = tuple(rank for rank, one in run.lanes.items() if lane.host and one.host == lane.host)
+    if len(host) > 1 and lane.last is None and quiet.issuperset(host):
+        # their logs have no times, and none of them says a word of what happened
+        return host if 2 * sum(told.get(rank, 0) for rank in host) >= total and len(host) < len(run.lanes) else ()
     if lane.state != "silent" or lane.last is None:
         return ()
     reach = max(2 * run.pace, run.clocks.doubt, 5.0)

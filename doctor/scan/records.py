@@ -265,7 +265,8 @@ def rank_in_name(name: str) -> int | None:
     (12, 3, None)
     """
     for pattern in _RANK_IN_NAME if "rank" in name or "worker" in name else ():
-        found = pattern.findall(name)
+        # of a ModelArts job "worker" numbers the hosts, and "proc-rank" the processes
+        found = pattern.findall(name) if "modelarts-job-" not in name or pattern is _RANK_IN_NAME[1] else ()
         if found:
             return int(found[-1])
     return None

@@ -18,7 +18,7 @@ from doctor.scan.matcher import Anchors, Engine, Hit, Prose, Stream, engine_for
 from doctor.scan.memory import LINES as MEMORY_LINES
 from doctor.scan.series import ROWS, TEXTS, Collector, Track
 from doctor.scan.told import REACH as TOLD_REACH
-from doctor.scan.told import Told, told
+from doctor.scan.told import Opening, Told, told
 from doctor.scan.window import Window, newlines
 
 CHUNK = 256 << 10
@@ -355,6 +355,7 @@ class Scanner:
         self._pids: dict[int, None] = {}
         self._times: list[float | None] = [None, None]
         self._head = b""
+        self._opening = Opening()
         self._block_seen: dict[str, int] = {}
         self._units_read: dict[str, int] = {}
         self._blocks: dict[bool, _Unit] = {}  # the record and the block last read
@@ -395,6 +396,7 @@ class Scanner:
         if hits:
             hits = self._sorted_out(hits)
         self._parts.append((chunk, self._seen, self._lines))
+        self._opening.take(chunk, self._lines, first=not self._seen)
         if len(self._head) < 1 << 16:
             self._head += chunk[: (1 << 16) - len(self._head)]
         self._window.push(chunk, 3 * self._behind)
@@ -557,7 +559,7 @@ class Scanner:
         """What the beginning and the end say of the run."""
         whole = self._seen <= len(self._head)
         end = self._head if whole else self._window.slice(max(self._window.base, self._seen - TOLD_REACH), self._seen)
-        return told(self._head, end, whole=whole)
+        return told(self._head, end, whole=whole)._replace(again=self._opening.again)
 
     # ---------------------------------------------------------------- judging
 
