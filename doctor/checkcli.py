@@ -166,10 +166,10 @@ def check(args: argparse.Namespace) -> int:
 
 def _add_files(run: Checkup, paths: list[str]) -> None:
     """Put what stands in files into the report of a host."""
-    from doctor import engine, static
+    from doctor import engine, pasted
     from doctor.scan.inputs import Problem
 
-    read = static.check(paths, run.base, run.facts, run.options)
+    read = pasted.check(paths, run.base, run.facts, run.options)
     inputs = [*read.inputs, *(engine.problem_seen(problem) for problem in read.problems)]
     if read.cut:
         inputs.append(engine.problem_seen(Problem(paths[0], "too_many", "")))

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from doctor import checkup
+from doctor import checkup, static
 from doctor.hosts.base import MemoryHost, title
 from doctor.model import SEVERITIES, Diagnosis, Evidence, Finding, Raw, Verdict
+from doctor.plan.schema import Plan
 from doctor.rulebase import RuleBase
 from doctor.scan.read import Piece
 
@@ -103,6 +104,29 @@ def judge(base: RuleBase, pieces: Sequence[tuple[str, Piece]], facts: Mapping[st
     return Judged(findings, checkup.diagnose(base, findings), names, partly)
 
 
+def check(paths: Sequence[str], base: RuleBase, facts: Mapping[str, Any], options: checkup.Options) -> static.Read:
+    """``static.check``, and what the exports and the launcher of the scripts among the files show: the checks of a
+    machine judge them as they judge a paste."""
+    read = static.check(paths, base, facts, options)
+    launches = [_launch(plan, base, options) for plan in read.plans]
+    of_plans = tuple((*own, *more) for own, more in zip(read.of_plans, launches, strict=True))
+    return read._replace(findings=(*read.findings, *(f for more in launches for f in more)), of_plans=of_plans)
+
+
+def _launch(plan: Plan, base: RuleBase, options: checkup.Options) -> tuple[Finding, ...]:
+    """What fails in the launch of one script; what passes was asked about the host already."""
+    from doctor.plan import yamltree
+
+    if plan.kind not in ("shell", "megatron"):
+        return ()
+    data = yamltree.read_bytes(plan.file)
+    text = yamltree.decode(data, plan.file) if isinstance(data, bytes) else data
+    if not isinstance(text, str):
+        return ()
+    judged = judge(base, [(plan.file, Piece("shell", 1, text))], {})
+    return static.taken(base, options, [f for f in judged.findings if f.verdict is Verdict.FAIL])
+
+
 def named(base: RuleBase, facts: Mapping[str, tuple[Any, str, int]]) -> Judged:
     """What fails among versions that some inputs name in passing, each with its place. Nothing is said of what they do
     not name."""
@@ -148,8 +172,6 @@ def _of_files(
 ) -> tuple[tuple[Finding, ...], frozenset[str], dict[str, tuple[str, ...]]]:
     """What the configurations and sources among some inputs show, which inputs those are, and of notes the settings
     that could be judged."""
-    from doctor import static
-
     found: list[Finding] = []
     names: set[str] = set()
     partly: dict[str, tuple[str, ...]] = {}

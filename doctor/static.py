@@ -156,7 +156,7 @@ def check(paths: Sequence[str], base: RuleBase, facts: Mapping[str, Fact | Unkno
         kinds: tuple[str, ...] = ("weights",) if path in weighed else ()
         if plan is not None:
             plans.append(plan)
-            of_plans.append(_taken(base, options, _titled(base, judge(plan, base, known))))
+            of_plans.append(taken(base, options, _titled(base, judge(plan, base, known))))
             kinds = ("config",)
         if path.endswith(".py"):
             sources.append((path, source.read(path)))
@@ -166,10 +166,10 @@ def check(paths: Sequence[str], base: RuleBase, facts: Mapping[str, Fact | Unkno
     findings = [finding for one in of_plans for finding in one]
     if sources:
         target = source.target_of(facts, options.mindspore)
-        findings += _taken(base, options, source.judge(sources, target, base, options.cancelled))
+        findings += taken(base, options, source.judge(sources, target, base, options.cancelled))
     return Read(tuple(plans), tuple(findings), tuple(inputs), tuple(problems), cut, tuple(of_plans))
 
 
-def _taken(base: RuleBase, options: checkup.Options, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+def taken(base: RuleBase, options: checkup.Options, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """The findings of the rules that --only and --skip leave."""
     return tuple(finding for finding in findings if options.take(base[finding.id]))

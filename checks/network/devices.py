@@ -90,7 +90,8 @@ def device_variables(launch: Fact, table: Maybe, nodes: Maybe) -> Answer | list[
     limit = len(shown) if shown is not None else present
     for name in ("DEVICE_ID", "ASCEND_DEVICE_ID"):
         setting = env.get(name)
-        if setting is None or not setting.value.strip():
+        if setting is None or not setting.value.strip() or "$" in setting.value or "`" in setting.value:
+            # what a loop or the caller gives is known to the running shell only
             continue
         text = setting.value.strip()
         if not _ID.fullmatch(text):

@@ -12,6 +12,7 @@ from typing import Any
 
 from doctor.plan import fill, limits
 from doctor.plan.schema import Plan, Trouble, Value
+from doctor.plan.spelling import letters
 from doctor.plan.yamltree import MAX_DEPTH, decode, read_bytes
 
 KEYS = {
@@ -78,7 +79,7 @@ albert baichuan bart bert bloom chatglm clip codegen cohere cohere2 dbrx deberta
 deepseek_v32 deepseek_vl falcon falcon_h1 falcon_mamba gemma gemma2 gemma3 gemma3_text glm glm4 glm4_moe gpt2
 gpt_bigcode gpt_neo gpt_neox gpt_oss gptj granite granitemoe internlm internlm2 internlm3 jamba kimi_k2 llama llama4
 llama4_text llava mamba mamba2 minicpm minicpm3 minimax mistral mistral3 mixtral nemotron olmo olmo2 olmoe openai-gpt
-phi phi3 phimoe pixtral qwen qwen2 qwen2_moe qwen2_vl qwen3 qwen3_moe qwen3_next roberta smollm3 stablelm starcoder2
+opt phi phi3 phimoe pixtral qwen qwen2 qwen2_moe qwen2_vl qwen3 qwen3_moe qwen3_next roberta smollm3 stablelm starcoder2
 telechat telechat3 vit whisper yi
 """)
 ACTIVATIONS = (
@@ -176,7 +177,7 @@ def read(path: str, text: str | None = None) -> Plan | None:
     try:
         value = json.loads(text, object_pairs_hook=pairs)
     except (ValueError, RecursionError) as error:
-        if '"model_type"' not in text and '"architectures"' not in text:
+        if not re.search(r"[\"'](?:model_type|architectures)[\"']", text[: 1 << 20]):
             return None
         line = getattr(error, "lineno", 1)
         return fill.failed(plan, Trouble("syntax", path, line, {"why": str(getattr(error, "msg", error))[:200]}), text)
@@ -189,7 +190,7 @@ def read(path: str, text: str | None = None) -> Plan | None:
         if isinstance(below, dict) and "hidden_size" in below:
             inner, prefix = below, (name,)
     shape = {"hidden_size", "n_embd", "d_model"} & set(inner)
-    if ("model_type" not in value and "architectures" not in value) or not shape:
+    if ("model_type" not in value and "architectures" not in value) or not (shape or _most_of(inner)):
         return None
     lines = key_lines(text)
     notes = fill.Notes(text.splitlines())
@@ -204,11 +205,74 @@ def read(path: str, text: str | None = None) -> Plan | None:
     _slips(notes, inner, own)
     below = {path[-1]: line for path, line in lines.items() if path[:-1] == (*prefix, "rope_scaling")}
     _ranges(plan, notes, inner, own, below)
+    _needs(notes, value, inner, own)
     _classes(plan, notes, inner, own.get("architectures", lines.get(("architectures",), 0)))
     notes.into(plan)
     plan.slips = notes.slips
     fill.derive(plan)
     return plan
+
+
+SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
+LLAMA_KEYS = fill.words("llama mistral mixtral qwen2 qwen3 qwen2_moe qwen3_moe gemma gemma2 phi3 olmo olmo2")
+"""Model types whose classes read all of ``SIZES``, and have the sizes of one model as defaults."""
+OWN_NAMES = fill.words("chatglm opt bloom gpt2 gpt_neo gptj codegen falcon mpt phi t5 bart glm telechat whisper dbrx")
+"""Model types that call some size otherwise."""
+OTHER_NAMES = {
+    "hidden_size": ("d_model", "n_embd", "dim"), "num_hidden_layers": ("num_layers", "n_layer", "n_layers"),
+    "num_attention_heads": ("num_heads", "n_head", "n_heads"), "vocab_size": ("padded_vocab_size", "n_vocab"),
+    "intermediate_size": ("ffn_hidden_size", "ffn_dim", "n_inner"),
+    "num_key_value_heads": ("n_kv_heads", "num_kv_heads"),
+}  # fmt: skip
+
+
+def _most_of(inner: dict[str, Any]) -> bool:
+    """Whether a table holds most sizes of a model, so that one that is missing was lost."""
+    return sum(key in inner for key in SIZES) >= 3
+
+
+def _needs(notes: fill.Notes, value: dict[str, Any], inner: dict[str, Any], lines: dict[str, int]) -> None:
+    """Sizes without a value, sizes that fall back to those of another model, a type that nobody can look up."""
+    for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "intermediate_size",
+                "n_embd", "n_layer", "n_head"):  # fmt: skip
+        if key in inner and inner[key] is None:
+            notes.add("file.empty_keys", key, lines[key])
+    own_code = "auto_map" in value
+    kind = value.get("model_type")
+    first = min([line for line in lines.values() if line] or [1])
+    if inner is value and not own_code:
+        if "model_type" not in value:
+            notes.add("file.lacking_keys", "model_type", lines.get("architectures", first))
+        elif not isinstance(kind, str) or not kind:
+            notes.add("file.empty_keys", "model_type", lines["model_type"])
+        elif kind not in TYPES and (kind.strip("/").rpartition("/")[2].lower() in TYPES or _with_size(kind)):
+            notes.add("file.near_values", f"model_type {fill.shown(kind)} ({_with_size(kind)})", lines["model_type"])
+    named = value.get("architectures")
+    if isinstance(named, list) and not [n for n in named if isinstance(n, str) and n]:
+        notes.add("file.empty_keys", "architectures", lines.get("architectures", first))
+    lost = [key for key in SIZES if key not in inner]
+    if not _most_of(inner) or (kind not in LLAMA_KEYS and len(lost) != 1):
+        return
+    for key in (*lost, "num_key_value_heads"):
+        if key in inner:
+            continue
+        other = next((name for name in OTHER_NAMES[key] if name in inner), "")
+        if other and (kind in LLAMA_KEYS or kind not in OWN_NAMES):
+            notes.add("file.unread_keys", f"{other} ({key})", lines[other])
+        elif any(letters(name) == letters(key) for name in inner):
+            continue
+        elif key in SIZES and kind in LLAMA_KEYS:
+            notes.add("file.lacking_keys", key, lines.get("model_type", first))
+
+
+def _with_size(kind: str) -> str:
+    """The model type behind a path, other case, or a name with a size: ``llama-7b``."""
+    word = kind.strip("/").rpartition("/")[2].lower().replace("-", "_")
+    if word in TYPES:
+        return word
+    return next(
+        (t for t in sorted(TYPES, key=len, reverse=True) if re.fullmatch(re.escape(t) + r"_\d+x?\d*[bm]", word)), ""
+    )
 
 
 def _slips(notes: fill.Notes, inner: dict[str, Any], lines: dict[str, int]) -> None:
@@ -218,9 +282,11 @@ def _slips(notes: fill.Notes, inner: dict[str, Any], lines: dict[str, int]) -> N
 
     known = KEYS.keys() | OTHERS
     for key in list(inner)[:500]:
-        if key in known or len(key) < 6 or "auto_map" in inner:
+        if key in known or len(key) < 6:
             continue
-        meant = nearest(key, known - inner.keys(), 1)
+        # models with code of their own have keys of their own, but not those of all others in another style
+        styled = [k for k in KEYS if k not in inner and letters(k) == letters(key)]
+        meant = styled[0] if styled else None if "auto_map" in inner else nearest(key, known - inner.keys(), 1)
         if meant:
             notes.add("file.unread_keys", f"{key} ({meant})", lines[key])
             notes.slips.append((lines[key], key, meant))

@@ -42,7 +42,8 @@ def judge(plan: Plan, base: RuleBase, facts: Mapping[str, Any] | None = None) ->
 
 
 SLIPS = tuple(
-    "plan.file." + name for name in ("unknown_keys", "unread_keys", "near_types", "wrong_types", "unknown_options")
+    "plan.file." + name
+    for name in ("unknown_keys", "unread_keys", "near_types", "wrong_types", "unknown_options", "foreign_marks")
 )
 
 

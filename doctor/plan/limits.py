@@ -32,6 +32,7 @@ def _read(table: str) -> dict[str, Limit]:
 HUGGINGFACE = _read("""
 rope_theta,rope_local_base_freq,rotary_emb_base        double 2 1e15
 initializer_range,init_std                             double 1e-12 1
+max_position_embeddings                                int -1e9 1e8
 sliding_window,sliding_window_size                     int 1 1e9
 max_window_layers,num_nextn_predict_layers             int 0 1e4
 pretraining_tp,moe_layer_freq,decoder_sparse_step      int 1 1e4
@@ -78,6 +79,12 @@ lr_schedule.lr_end,lr_scheduler.lr_end                 double 0 1e3
 runner_config.epochs                                   int -1e9 1e5
 profile_start_step,profile_stop_step                   int 0 1e12
 train_dataset.num_parallel_workers                     int -1e9 2000
+model.lora_rank,lora_config.lora_rank                  int 1 1e5
+model.lora_alpha,lora_config.lora_alpha                double 1e-9 1e6
+model.lora_dropout,lora_config.lora_dropout            double 0 0.999
+model.top_p,generation_config.top_p                    double 0 1
+model.repetition_penalty,generation_config.repetition_penalty double 1e-6 1e3
+model.temperature,generation_config.temperature        double 0 1e3
 """)
 """Section and key of MindSpore Transformers; ``model`` is the model's section in every layout."""
 

@@ -93,14 +93,20 @@ CHOICES = {
         "aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "none", "group_limited_greedy", "softmax_topk",
         "noaux_tc", "pai_megatron_aux_loss", "sparsemixer_topk", "quantile",
     ),
+    "context-parallel-algo": (
+        "megatron_cp_algo", "ulysses_cp_algo", "hybrid_cp_algo", "adaptive_cp_algo", "hybrid_adaptive_cp_algo",
+        "kvallgather_cp_algo", "mamba_cp_algo",
+    ),
     "rope-scaling-type": ("llama3", "yarn", "longrope", "plm", "linear", "dynamic"),
 }  # fmt: skip
 """Words that an option takes, those of MindSpeed included; argparse refuses any other."""
 CONFLICTS = (
     ("lr-warmup-fraction", "lr-warmup-iters"), ("lr-warmup-fraction", "lr-warmup-samples"),
-    ("train-iters", "train-samples"), ("swiglu", "squared-relu"),
+    ("train-iters", "train-samples"), ("swiglu", "squared-relu"), ("train-iters", "lr-decay-samples"),
+    ("train-iters", "lr-warmup-samples"), ("train-samples", "lr-decay-iters"), ("train-samples", "lr-warmup-iters"),
+    ("use-ascend-mc2", "use-ascend-coc"),
 )  # fmt: skip
-"""Pairs that validate_args refuses together."""
+"""Pairs that validate_args refuses together (the last one that of MindSpeed, ``mindspeed/arguments.py``)."""
 UNEVEN = fill.words("""
 decoder-first-pipeline-num-layers decoder-last-pipeline-num-layers account-for-embedding-in-pipeline-split
 account-for-loss-in-pipeline-split pipeline-model-parallel-layout num-layer-list noop-layers encoder-num-layers
@@ -515,6 +521,10 @@ def read(path: str, text: str) -> Plan | None:
     _ranges(notes, best)
     _together(notes, best)
     _broken(notes, best, launcher)
+    _style(notes, best, launcher)
+    _needed(notes, best, launcher)
+    _layers(plan, notes, best)
+    _lost(plan, notes, text, best)
     _unset(plan, notes, text, best)
     _cut_lines(notes, text, launcher)
     _devices(plan, notes, launcher, best)
@@ -549,6 +559,179 @@ def _spelling(notes: fill.Notes, best: dict[str, Option]) -> None:
             notes.add("file.near_values", f"--{name} {word} ({meant})", line)
         else:
             notes.add("file.unknown_words", f"--{name} {word}", line)
+
+
+SWITCHES = FLAGS.keys() | fill.words("""
+bf16 fp16 group-query-attention no-masked-softmax-fusion attention-softmax-in-fp32 use-fused-rmsnorm use-fused-swiglu
+use-fused-rotary-pos-emb use-rotary-position-embeddings use-mcore-models overlap-grad-reduce overlap-param-gather
+no-load-optim no-load-rng no-save-optim no-save-rng no-gradient-accumulation-fusion finetune norm-topk-prob
+moe-grouped-gemm recompute-activations squared-relu no-bias-swiglu-fusion no-bias-dropout-fusion log-throughput
+manual-gc eod-mask-loss reset-position-ids reset-attention-mask
+""")
+"""Options that take no value (``store_true`` in arguments.py)."""
+TOKENIZERS = (
+    "BertWordPieceLowerCase", "BertWordPieceCase", "GPT2BPETokenizer", "SentencePieceTokenizer",
+    "GPTSentencePieceTokenizer", "HuggingFaceTokenizer", "Llama2Tokenizer", "Llama3Tokenizer", "MistralTokenizer",
+    "TikTokenizer", "MultimodalTokenizer", "NullTokenizer", "NullMultimodalTokenizer", "SFTTokenizer",
+    "PretrainedFromHF", "MagistralTokenizer",
+)  # fmt: skip
+"""Words of ``--tokenizer-type`` (Megatron-LM and MindSpeed-LLM); only near misses of them are told."""
+OTHER_NAMES = {
+    "num-hidden-layers": "num-layers", "n-layers": "num-layers", "n-layer": "num-layers", "layers": "num-layers",
+    "hidden-dim": "hidden-size", "d-model": "hidden-size", "n-embd": "hidden-size", "embed-dim": "hidden-size",
+    "n-heads": "num-attention-heads", "num-heads": "num-attention-heads", "n-head": "num-attention-heads",
+    "num-key-value-heads": "num-query-groups", "num-kv-heads": "num-query-groups",
+    "intermediate-size": "ffn-hidden-size", "max-seq-length": "seq-length", "max-seq-len": "seq-length",
+    "seq-len": "seq-length", "sequence-length": "seq-length", "context-length": "seq-length",
+    "per-device-train-batch-size": "micro-batch-size", "train-batch-size": "micro-batch-size",
+    "learning-rate": "lr", "min-learning-rate": "min-lr", "max-steps": "train-iters", "train-steps": "train-iters",
+    "warmup-steps": "lr-warmup-iters", "num-warmup-steps": "lr-warmup-iters", "warmup-ratio": "lr-warmup-fraction",
+    "lr-scheduler-type": "lr-decay-style", "max-grad-norm": "clip-grad", "grad-clip": "clip-grad",
+    "adam-epsilon": "adam-eps", "rms-norm-eps": "norm-epsilon", "rope-theta": "rotary-base",
+    "tensor-parallel-size": "tensor-model-parallel-size", "pipeline-parallel-size": "pipeline-model-parallel-size",
+    "expert-parallel-size": "expert-model-parallel-size", "num-experts-per-tok": "moe-router-topk",
+    "num-local-experts": "num-experts", "sequence-parallelism": "sequence-parallel",
+    "use-flash-attention": "use-flash-attn", "bfloat16": "bf16", "float16": "fp16",
+}  # fmt: skip
+"""What other libraries call an option, with the name it has here."""
+REQUIRED = ("num-layers", "hidden-size", "num-attention-heads", "max-position-embeddings", "micro-batch-size")
+"""``required_args`` of validate_args, and ``micro_batch_size``, which it asserts."""
+NAMES_OF_SIZES = {
+    "TP": "tensor-model-parallel-size", "PP": "pipeline-model-parallel-size", "CP": "context-parallel-size",
+    "EP": "expert-model-parallel-size", "MBS": "micro-batch-size", "GBS": "global-batch-size",
+}  # fmt: skip
+"""Variables that scripts use for one size, with its option."""
+UNDERSCORED = frozenset(("use-checkpoint-opt-param-scheduler",))
+"""Options that are written with an underscore."""
+DATA = ("data-path", "train-data-path", "data-args-path", "per-split-data-args-path", "mock-data", "valid-data-path",
+        "test-data-path", "mm-data")  # fmt: skip
+NO_PREFIX = (".bin", ".idx", ".json", ".jsonl", ".txt", ".parquet", ".csv")
+"""Ends of files that are no prefix of an indexed data set (``PREFIX.bin`` and ``PREFIX.idx``)."""
+
+
+def _style(notes: fill.Notes, best: dict[str, Option], words: list[Word]) -> None:
+    """Options written as another library writes them, and words behind a switch, which argparse refuses."""
+    from doctor.plan.spelling import nearest
+
+    known = OTHERS | UNEVEN | OPTIONS.keys() | FLAGS.keys() | limits.MEGATRON.keys() | CHOICES.keys() | SWITCHES
+    texts = [_plain(word.text) for word in words]
+    script = next((n for n, text in enumerate(texts) if text.endswith(".py")), len(words))
+    for n, word in enumerate(words):
+        text = texts[n]
+        if n < script or not text.startswith("--"):
+            continue
+        bare = text[2:].partition("=")[0]
+        name = bare.replace("_", "-")
+        meant = ""
+        if name in known and "_" in bare and name not in UNDERSCORED:
+            meant = name
+        elif name not in known and name.lower() in known:
+            meant = name.lower()
+        elif name not in known and OTHER_NAMES.get(name, "") not in ("", *best):
+            meant = OTHER_NAMES[name]
+        if meant:
+            notes.add("file.unknown_options", f"--{bare} (--{meant})", word.line)
+            notes.slips.append((word.line, bare, meant))
+        after = texts[n + 1] if n + 1 < len(words) else "--"
+        if name in SWITCHES and "=" not in text and re.fullmatch(r"(?i)true|false|1|0|yes|no|on|off", after):
+            notes.add("file.stray_words", f"--{bare} {after}", word.line)
+    kind = best["tokenizer-type"].values[:1] if "tokenizer-type" in best else ()
+    if kind and "$" not in kind[0] and kind[0] not in TOKENIZERS:
+        same = [word for word in TOKENIZERS if word.lower() == kind[0].lower()]
+        digits = str.maketrans("", "", "0123456789")
+        same = same or [word for word in TOKENIZERS if word.translate(digits) == kind[0].translate(digits)]
+        near = same[0] if same else nearest(kind[0], TOKENIZERS, 2)
+        if near:
+            line = best["tokenizer-type"].source or best["tokenizer-type"].line
+            notes.add("file.near_values", f"--tokenizer-type {kind[0]} ({near})", line)
+    for name in ("data-path", "train-data-path"):
+        values = best[name].values if name in best else ()
+        for value in values[:50]:
+            if value.lower().endswith(NO_PREFIX) and "$" not in value:
+                notes.add("file.wrong_files", f"--{name} {value[-60:]}", best[name].source or best[name].line)
+    _twice(notes, words, script)
+
+
+def _twice(notes: fill.Notes, words: list[Word], script: int) -> None:
+    """Options that stand twice with different values: argparse takes the last one and says nothing."""
+    seen: dict[str, tuple[str, int]] = {}
+    for n, word in enumerate(words[:-1]):
+        text, after = _plain(word.text), _plain(words[n + 1].text)
+        if n < script or not text.startswith("--") or after.startswith("--") or "=" in text:
+            continue
+        name = text[2:].replace("_", "-")
+        if name in seen and seen[name][0] != after and name in OPTIONS:
+            for line in (seen[name][1], word.line):
+                notes.add("file.duplicate_keys", text, line)
+        seen[name] = after, word.line
+
+
+def _needed(notes: fill.Notes, best: dict[str, Option], words: list[Word]) -> None:
+    """Options without which the training does not start, and those that need another one."""
+    last = max(word.line for word in words)
+    # a list of options that comes from elsewhere may hold any of them
+    hidden = any(word.text.startswith(("$", "`")) and _alone(words, n) for n, word in enumerate(words))
+    exempt = {
+        "use-checkpoint-args",
+        "yaml-cfg",
+        "encoder-num-layers",
+        "model-config",
+        "mm-model",
+        "use-mp-args-from-checkpoint-args",
+    }
+    if not hidden and not exempt & best.keys() and "tensor-model-parallel-size" in best:
+        for name in REQUIRED:
+            # argparse takes the beginning of a name for the name
+            if not any(name.startswith(given) for given in best):
+                notes.add("file.lacking_keys", f"--{name}", last)
+        if not {"train-iters", "train-samples", "train-epochs", "epochs"} & best.keys():
+            notes.add("file.lacking_keys", "--train-iters", last)
+        about_data = {"split", "tokenizer-type", "tokenizer-model", "tokenizer-name-or-path", "vocab-file"}
+        if not set(DATA) & best.keys() and about_data & best.keys():
+            notes.add("file.lacking_keys", "--data-path", last)
+    if "overlap-param-gather" in best and not {"use-megatron-fsdp", "use-torch-fsdp2"} & best.keys():
+        for name in ("use-distributed-optimizer", "overlap-grad-reduce"):
+            if name not in best:
+                notes.add("file.lacking_keys", f"--overlap-param-gather (--{name})", best["overlap-param-gather"].line)
+    ep = best.get("expert-model-parallel-size")
+    if ep and ep.values and ep.values[0].isdigit() and int(ep.values[0]) > 1 and "num-experts" not in best:
+        notes.add("file.lacking_keys", "--expert-model-parallel-size (--num-experts)", ep.source or ep.line)
+    kind = best.get("position-embedding-type")
+    if "use-rotary-position-embeddings" in best and kind and kind.values and kind.values[0] in ("alibi", "relative"):
+        notes.add("file.conflicts", "--position-embedding-type", kind.line)
+        notes.add("file.conflicts", "--use-rotary-position-embeddings", best["use-rotary-position-embeddings"].line)
+
+
+def _alone(words: list[Word], n: int) -> bool:
+    """Whether a word is no value of an option before it."""
+    return n == 0 or not words[n - 1].text.startswith("--")
+
+
+def _layers(plan: Plan, notes: fill.Notes, best: dict[str, Option]) -> None:
+    """``--num-layer-list``: as many numbers as stages, and together the layers (MindSpeed ``noop_layers``)."""
+    option = best.get("num-layer-list")
+    if option is None or not option.values or not re.fullmatch(r"\d+(,\d+)*", option.values[0]):
+        return
+    parts = [int(part) for part in option.values[0].split(",")[:1000]]
+    layers, stages = plan.get("model.num_layers"), plan.get("parallel.pp")
+    if stages and len(parts) != stages:
+        notes.add("file.bad_launch", f"--num-layer-list {option.values[0]} ({stages})", option.source or option.line)
+    elif layers and sum(parts) != layers:
+        notes.add("file.bad_launch", f"--num-layer-list {option.values[0]} ({layers})", option.source or option.line)
+
+
+def _lost(plan: Plan, notes: fill.Notes, text: str, best: dict[str, Option]) -> None:
+    """A variable for one size that nothing uses, while the option takes the variable of another size."""
+    used = set(_USED.findall(text))
+    for name, option in NAMES_OF_SIZES.items():
+        given = re.search(rf"(?m)^[ \t]*(?:export[ \t]+)?{name}=\S", text)
+        if not given or name in used or option not in best:
+            continue
+        line = notes.text(best[option].line)
+        other = next((o for o in _USED.findall(line) if o in NAMES_OF_SIZES and o != name), "")
+        if other and f"--{option}" in line:
+            notes.add("file.lost_variables", f"{name} (--{option} ${other})", best[option].line)
+            notes.add("file.lost_variables", name, text.count("\n", 0, given.end()) + 1)
 
 
 SPLITS = 3

@@ -13,7 +13,7 @@ import os
 from difflib import get_close_matches
 from typing import Any
 
-from doctor.plan import fill, limits
+from doctor.plan import fill, limits, structure
 from doctor.plan.schema import Plan, Trouble, Value
 from doctor.plan.spelling import SHORT, distance, nearest, nearest_type, own_word
 from doctor.plan.yamltree import Node, decode, nesting, read_bytes, read_tree
@@ -265,6 +265,8 @@ def looks_like(tree: Node) -> bool:
         return True
     if "parallelism" in names and ("training" in names or "model" in names):
         return True
+    if "training" in names and any(n.kind == "map" and "parallelism" in n.data for n in tree.data.values()):
+        return True
     return len(names & marks) >= 2
 
 
@@ -371,7 +373,7 @@ class _Reader:
 
     def all(self) -> None:
         plan = self.plan
-        pynative = self.find("parallelism") is not None and self.find("parallel_config") is None
+        pynative = self.find("parallel_config") is None and any(self.find(n) for n in ("parallelism", "training"))
         legacy = self.find("use_legacy")
         layout = "pynative" if pynative else "mcore" if legacy and legacy[0].data is False else "legacy"
         plan.put("file.layout", Value(layout, "derived", whose="sections of the file"))
@@ -424,6 +426,7 @@ class _Reader:
             self.llama_ffn(section)
         self.offsets(section)
         self.largest_token(section)
+        self.data_token()
 
     def dtype(self, value: Any) -> Any:
         """A dtype name as the classes read it: any case in the legacy layout, also the short names in the others."""
@@ -578,6 +581,7 @@ class _Reader:
                 if key == "recompute" and isinstance(value, list) and value and all(type(n) is int for n in value):
                     plan.put("recompute.entries", Value(len(value), *spot))
                     plan.put("recompute.layers", Value(sum(value), *spot))
+                    plan.put("recompute.least", Value(min(value), *spot))
             elif type(value) is int:
                 plan.put(name, Value(value > 0, *spot))
                 if key == "recompute":
@@ -791,6 +795,7 @@ class _Reader:
             node = tree.data.get(name)
             if node is not None and node.kind != "map" and node.data not in (None, ""):
                 notes.add("file.wrong_types", name, tree.line_of(name))
+        structure.check(tree, notes, table, tree.at(*section.split(".")), based=len(self.files) > 1, pynative=pynative)
         self.columns()
         homes = {"parallel_config", "recompute_config", "runner_config", "runner_wrapper", "optimizer", "lr_schedule",
                  "moe_config",
@@ -882,6 +887,18 @@ class _Reader:
         if found:
             token, key, spot = max(found, key=lambda entry: entry[0])
             fill.put(self.plan, spot[2], "model.largest_token", token, spot[3], key, spot[1])
+
+    def data_token(self) -> None:
+        """The largest special token that the data set writes."""
+        best: tuple[int, str, tuple[Node, str, fill.Notes, int]] | None = None
+        for key in ("eod", "pad"):
+            for loader in ("data_loader", "dataloader"):
+                spot = self.find("train_dataset", loader, "config", key)
+                if spot is not None and type(spot[0].data) is int and (best is None or spot[0].data > best[0]):
+                    best = spot[0].data, key, spot
+        if best is not None:
+            token, key, spot = best
+            fill.put(self.plan, spot[2], "data.largest_token", token, spot[3], key, spot[1])
 
     def pynative_layout(self) -> bool:
         """Whether the file has the sections of the pynative trainer."""

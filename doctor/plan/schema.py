@@ -77,6 +77,16 @@ file.unknown_options list    -      options of a launch script that do not exist
 file.out_of_range    list    -      numbers that no run can mean
 file.unknown_words   list    -      words that are none of those a setting takes, and close to none of them
 file.rope_faults     list    -      what is wrong with the scaling of rotary positions
+file.empty_keys      list    -      keys without a value whose reader takes null for no default
+file.lacking_keys    list    -      settings that a section, a model or a training command cannot do without
+file.foreign_marks   list    -      quotes, dashes, colons and blanks of a word processor or of a Chinese keyboard
+file.stray_words     list    -      words behind a switch that takes none
+file.wrong_files     list    -      files of a kind that the reader named beside them cannot read
+file.bad_patterns    list    -      regular expressions that cannot be compiled
+file.bad_exports     list    -      environment variables with a value their reader does not take
+file.bad_launch      list    -      addresses, ports, ranks and counts with which no launcher starts
+file.bad_arguments   list    -      arguments of MindSpore calls with a type or value that the call refuses
+file.lost_variables  list    -      variables for one size that nothing uses, while another's stands in its place
 file.conflicts       list    -      options of a launch script that exclude each other
 file.lacking_options list    -      options of a launch script without the one they need
 file.idle_options    list    -      options of a launch script that have no effect beside, or without, another one
@@ -163,6 +173,7 @@ precision.loss_scale_factor double - factor of the dynamic loss scale
 precision.loss_scale_window int step clean steps before the scale rises
 data.type            string  -      class of the data loader
 data.seq_length      int     token  length of the rows the dataset gives
+data.largest_token   int     -      largest special token (eod, pad) that the data set writes
 data.batch_size      int     -      batch size written in the dataset section
 data.workers         int     -      threads or processes of the data pipeline
 data.drop_remainder  bool    -      a last smaller batch is left out
@@ -230,6 +241,7 @@ schedule.warmup_ratio double -      the same as a share of all steps
 schedule.total_steps int     step   length of the schedule
 recompute.full       bool    -      activations of layers are computed again in the backward pass
 recompute.layers     int     layer  number of layers, where it is a count
+recompute.least        int    layer  the least entry of a list of layers to recompute
 recompute.selective  bool    -      only a part of each layer is computed again
 recompute.entries    int     -      stages the setting is written for, 0 if it is not a list
 recompute.optimizer_comm bool -     the gathering of cut weights is done again in the backward pass

@@ -10,7 +10,7 @@ import ast
 import warnings
 from typing import Any
 
-from doctor.plan import fill
+from doctor.plan import arguments, fill
 from doctor.plan.mindformers import MODE_NAMES, MODEL
 from doctor.plan.schema import FIELDS, Plan, Trouble, Value, coerce
 
@@ -78,7 +78,7 @@ NAMES = {**{k: v for k, v in MODEL.items() if v.startswith("model.") and k not i
          "dropout": "model.hidden_dropout", "n_heads": "model.num_heads", "n_layers": "model.num_layers",
          "max_seq_len": "model.seq_length", "seq_len": "model.seq_length", "block_size": "model.seq_length",
          "d_model": "model.hidden_size", "n_embd": "model.hidden_size", "warmup_steps": "schedule.warmup_steps",
-         "total_steps": "schedule.total_steps"}  # fmt: skip
+         "total_steps": "schedule.total_steps", "dropout_rate": "model.hidden_dropout"}  # fmt: skip
 """Names of constants, fields and keywords that mean the same everywhere."""
 
 _NOT = object()
@@ -100,11 +100,13 @@ def read(path: str, text: str) -> Plan | None:
         return fill.failed(plan, trouble, text)
     reader = _Reader(plan, fill.Notes(text.splitlines()))
     reader.constants(tree)
+    imported = arguments.Names(tree)
     for count, node in enumerate(ast.walk(tree)):
         if count > MAX_NODES:
             break
         if isinstance(node, ast.Call):
             reader.call(node)
+            arguments.check(node, _last(node.func), imported, reader.literal, _NOT, reader.notes)
     if not reader.trains and not reader.touched:
         return None
     plan.put("file.problem", Value("", "derived", whose="the file was read"))
@@ -182,6 +184,13 @@ class _Reader:
                 return _compute(node.op, left, right)
         return _NOT
 
+    def literal(self, node: ast.expr) -> tuple[Any, int]:
+        """The literal behind an expression and the line where it is written: that of the name it comes from."""
+        value = self.value(node)
+        if isinstance(node, ast.Name) and node.id in self.known and value is not _NOT:
+            return value, self.known[node.id][1]
+        return value, node.lineno
+
     def call(self, node: ast.Call) -> None:
         name = _last(node.func)
         if name in OPTIMIZERS and (node.args or node.keywords) and not _primitive(node.func):
@@ -249,13 +258,13 @@ class _Reader:
             target = table.get(key)
             if target is None:
                 continue
-            value = self.value(expression)
+            value, line = self.literal(expression)
             if value is _NOT:
                 self.plan.block(target, f"{key} at line {expression.lineno} is no literal")
                 continue
             if target == "parallel.mode":
                 value = MODE_NAMES.get(fill.shown(value).lower(), "unknown")
-            self._put(target, value, expression.lineno, key)
+            self._put(target, value, line, key)
 
     def _put(self, target: str, value: Any, line: int, key: str) -> None:
         try:

@@ -10,7 +10,7 @@ import os
 import re
 from typing import NamedTuple
 
-from doctor.plan import megatron
+from doctor.plan import fill, megatron
 from doctor.plan.schema import Plan, Value
 
 NAMES = ("reset", "opened", "smi_words", "modules", "old_paths", "whitelist", "verbose", "absent_pins", "table_start",
@@ -29,7 +29,7 @@ LAUNCH_OLD = frozenset(("distribute", "log-level"))
 
 _MARK = re.compile(
     r"msrun|npu-smi|hccl_tools|msprof|mindformer|HCCL_|ASCEND_|davinci|hisi_hdc|devmm_svm|mindspore|RANK_TABLE|"
-    r"fwkacllib|himix|GLOG_v|--tensor-model-parallel-size"
+    r"fwkacllib|himix|GLOG_v|--tensor-model-parallel-size|torchrun|torch.distributed|MS_WORKERS?_NUM|MS_ROLE|MS_SCHED|PYTORCH_NPU|MS_ALLOC"
 )
 _SET = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _PIN = re.compile(r"mindspore==2\.[1-6](?:\.\d+)*(?:rc\d+)?")
@@ -72,6 +72,7 @@ def into(plan: Plan, path: str, text: str) -> None:
         shown = lines[line - 1].strip()[:300] if line <= len(lines) else ""
         opened = Value([shown or '"'], "set", path, line, "", shown)
     plan.put("file.open_quotes", opened)
+    _launch(plan, text)
     found = scan(text).found
     for name in NAMES:
         rows = found.get(name, [])
@@ -81,6 +82,27 @@ def into(plan: Plan, path: str, text: str) -> None:
             seen = list(dict.fromkeys(what for what, _ in rows))
             value = Value(seen, "set", path, rows[0][1], seen[0], spots[0][1], "", spots)
         plan.put("shell." + name, value)
+
+
+LAUNCH = ("foreign_marks", "bad_exports", "bad_launch", "unknown_options", "unknown_words", "wrong_types")
+"""Lists of ``file.*`` that the launch of a script adds to."""
+
+
+def _launch(plan: Plan, text: str) -> None:
+    """Put what is wrong with the exports and the launcher beside what the reader of the training command noted."""
+    from doctor.plan import launching
+
+    notes = fill.Notes(text.splitlines())
+    for name in LAUNCH:
+        before = plan.values.get("file." + name)
+        for key, (line, _) in zip(before.value, before.spots, strict=False) if before is not None else ():
+            notes.add("file." + name, key, line)
+    launching.check(text, notes)
+    made = Plan(str(plan.get("file.kind")), plan.file)
+    notes.into(made)
+    for name in LAUNCH:
+        plan.put("file." + name, made.values["file." + name])
+    plan.slips = [*plan.slips, *notes.slips]
 
 
 def scan(text: str) -> Notes:

@@ -14,7 +14,11 @@ def nearest(word: str, known: Iterable[str], edits: int, alike: float = 0.84) ->
     for the same thing (a plural, ``num_`` for ``n_``, another number)."""
     if len(word) < 4:
         return None
-    for candidate in get_close_matches(word, sorted(known), 3, alike):
+    known = sorted(known)
+    same = [candidate for candidate in known if candidate != word and letters(candidate) == letters(word)]
+    if len(same) == 1:
+        return same[0]
+    for candidate in get_close_matches(word, known, 3, alike):
         if distance(word, candidate) <= (1 if len(word) < 8 else edits) and not _other_name(word, candidate):
             return candidate
     return None
@@ -29,6 +33,11 @@ def nearest_type(word: str, known: list[str]) -> str | None:
         if distance(word, candidate) <= (1 if len(word) < 8 else 2) and not _other_name(word, candidate):
             return candidate
     return None
+
+
+def letters(word: str) -> str:
+    """A word without what styles of writing differ in: ``weightDecay`` and ``weight-decay`` are ``weightdecay``."""
+    return word.replace("_", "").replace("-", "").lower()
 
 
 def own_word(word: str, known: Iterable[str]) -> bool:

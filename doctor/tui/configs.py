@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from doctor import checkup, engine, static
+from doctor import checkup, engine, pasted, static
 from doctor.model import Finding, InputSeen, Report, Text, Verdict
 from doctor.patch import diff, propose
 from doctor.patch.plan import Patch
@@ -97,7 +97,7 @@ def look(paths: Sequence[str], base: RuleBase, cancelled: Callable[[], bool]) ->
             yield Step(n, None)
             continue
         before = stamp(path)
-        read = static.check([path], base, {}, options)
+        read = pasted.check([path], base, {}, options)
         if read.problems:
             yield Step(n, unread(read.problems[0]))
         elif read.plans or read.findings:
@@ -111,7 +111,7 @@ def look(paths: Sequence[str], base: RuleBase, cancelled: Callable[[], bool]) ->
 def _sources(paths: Sequence[str], base: RuleBase, options: checkup.Options) -> Iterator[Seen]:
     """Python sources, each with the findings of its own lines; what is said of all of them stands with the first."""
     before = {path: stamp(path) for path in paths}
-    read = static.check(paths, base, {}, options)
+    read = pasted.check(paths, base, {}, options)
     plans = {plan.file: (plan, findings) for plan, findings in zip(read.plans, read.of_plans, strict=True)}
     found: dict[str, list[Finding]] = {path: [] for path in paths}
     for finding in read.findings:

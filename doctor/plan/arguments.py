@@ -1,0 +1,180 @@
+"""Arguments of MindSpore calls whose literal value has a type or range that the call refuses.
+
+A call counts only if its name comes from MindSpore: imported from it, or an attribute of an imported module of it.
+Values are those of MindSpore 2.10 (docstrings and ``_checkparam``); a range that older releases widen is not told.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from doctor.plan import fill
+
+
+class Range(NamedTuple):
+    """What an argument takes. ``kind``: int · number · bool · words. ``low`` is taken; ``above``: it is not."""
+
+    kind: str
+    low: float = 0
+    high: float = 1e18
+    words: tuple[str, ...] = ()
+    above: bool = False
+    also: tuple[Any, ...] = ()
+
+    def takes(self, value: Any) -> bool:
+        """Whether a literal is allowed."""
+        if value in self.also and type(value) in [type(a) for a in self.also]:
+            return True
+        if self.kind == "bool":
+            return isinstance(value, bool)
+        if self.kind == "words":
+            return value in self.words
+        if isinstance(value, bool) or not isinstance(value, int if self.kind == "int" else (int, float)):
+            return False
+        return bool((self.low < value if self.above else self.low <= value) and value <= self.high)
+
+    def says(self) -> str:
+        """What it takes, for the report."""
+        if self.kind == "words":
+            return ", ".join(self.words)
+        if self.kind == "bool":
+            return "True, False"
+        ends = f"{'>' if self.above else '>='} {self.low:g}" + (f", <= {self.high:g}" if self.high < 1e15 else "")
+        return f"{self.kind} {ends}"
+
+
+_COUNT, _SWITCH, _SEED = Range("int", 1), Range("bool"), Range("int", 0, 2**32 - 1)
+_WORKERS = Range("int", 1, 4096, also=(None,))
+_SETS = {
+    "num_parallel_workers": _WORKERS, "num_shards": Range("int", 1, also=(None,)),
+    "shard_id": Range("int", 0, also=(None,)), "num_samples": Range("int", 0, also=(None,)),
+}  # fmt: skip
+CALLS: dict[str, dict[str, Range]] = {
+    "set_seed": {"seed": _SEED},
+    "set_context": {
+        "mode": Range("int", 0, 1), "device_target": Range("words", words=("Ascend", "GPU", "CPU")),
+        "deterministic": Range("words", words=("ON", "OFF")), "device_id": Range("int", 0, 4095),
+    },
+    "set_device": {"device_target": Range("words", words=("Ascend", "GPU", "CPU"))},
+    "set_auto_parallel_context": {
+        "device_num": Range("int", 1, 4096), "global_rank": Range("int", 0, 4095), "gradients_mean": _SWITCH,
+        "full_batch": _SWITCH, "pipeline_stages": _COUNT, "enable_parallel_optimizer": _SWITCH,
+    },
+    "set_deterministic": {"deterministic": _SWITCH},
+    "GeneratorDataset": _SETS, "MindDataset": _SETS, "TFRecordDataset": _SETS, "NumpySlicesDataset": _SETS,
+    "TextFileDataset": _SETS,
+    "batch": {"drop_remainder": _SWITCH, "num_parallel_workers": _WORKERS, "batch_size": _COUNT},
+    "repeat": {"count": Range("int", 1, also=(None, -1))},
+    "Model": {"amp_level": Range("words", words=("O0", "O1", "O2", "O3", "auto"))},
+    "train": {"epoch": _COUNT, "dataset_sink_mode": _SWITCH, "sink_size": Range("int", 1, also=(-1,))},
+    "CheckpointConfig": {
+        "save_checkpoint_steps": Range("int", 1, also=(None, 0)), "keep_checkpoint_max": Range("int", 0, also=(None,)),
+        "integrated_save": _SWITCH, "async_save": Range("bool", also=("process", "thread")),
+    },
+    "DynamicLossScaler": {
+        "scale_value": Range("number", 1), "scale_factor": Range("number", 1, above=True), "scale_window": _COUNT,
+    },
+    "DynamicLossScaleManager": {
+        "init_loss_scale": Range("number", 1), "scale_factor": Range("int", 1, above=True), "scale_window": _COUNT,
+    },
+    "FixedLossScaleManager": {"loss_scale": Range("number", 1), "drop_overflow_update": _SWITCH},
+    "StaticLossScaler": {"scale_value": Range("number", 1)},
+    "cosine_decay_lr": {
+        "min_lr": Range("number", 0, 10), "max_lr": Range("number", 0, 10, above=True), "total_step": _COUNT,
+        "step_per_epoch": _COUNT, "decay_epoch": _COUNT,
+    },
+    "CosineDecayLR": {
+        "min_lr": Range("number", 0, 10), "max_lr": Range("number", 0, 10, above=True), "decay_steps": _COUNT,
+    },
+    "WarmUpLR": {"learning_rate": Range("number", 0, 10), "warmup_steps": _COUNT},
+    "LossMonitor": {"per_print_times": Range("int", 0)},
+    "Dropout": {"p": Range("number", 0, 1)},
+}  # fmt: skip
+"""Call to argument to what it takes. The upper bound of learning rates is the doctor's: none trains above 10."""
+FIRST = {"set_seed": "seed", "set_device": "device_target", "batch": "batch_size", "train": "epoch",
+         "repeat": "count", "LossMonitor": "per_print_times", "set_deterministic": "deterministic"}  # fmt: skip
+METHODS = {"batch": "mindspore.dataset", "repeat": "mindspore.dataset", "train": "Model"}
+"""Methods, with what must be imported from MindSpore for them to be these."""
+MIXED = {"batch_size", "epoch"}
+PAIRS = (("min_lr", "max_lr"),)
+
+
+class Names:
+    """What a module imports from MindSpore."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.modules: set[str] = set()
+        self.names: set[str] = set()
+        self.whole: set[str] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    if alias.name.split(".")[0] == "mindspore":
+                        self.modules.add(alias.asname or "mindspore")
+                        self.whole.add(alias.name)
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "mindspore":
+                for alias in node.names:
+                    self.names.add(alias.asname or alias.name)
+                    self.modules.add(alias.asname or alias.name)
+                    self.whole.add(f"{node.module}.{alias.name}")
+                    self.whole.add(alias.name)
+
+    def owns(self, func: ast.expr, name: str) -> bool:
+        """Whether a call is one of MindSpore's."""
+        if isinstance(func, ast.Name):
+            return func.id in self.names
+        if name in METHODS:
+            return METHODS[name] in self.whole or any(w.startswith(METHODS[name]) for w in self.whole)
+        root = func
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        return isinstance(root, ast.Name) and root.id in self.modules
+
+
+def check(node: ast.Call, name: str, names: Names, literal: Callable[[ast.expr], tuple[Any, int]], absent: Any,
+          notes: fill.Notes) -> None:  # fmt: skip
+    """Note the arguments of one call that it refuses. ``literal`` gives the value of an expression and its line,
+    ``absent`` where it has none."""
+    table = CALLS.get(name)
+    if table is None or not names.owns(node.func, name):
+        return
+    given = [(word.arg, word.value) for word in node.keywords if word.arg]
+    if name in FIRST and node.args and not isinstance(node.args[0], ast.Starred):
+        given.append((FIRST[name], node.args[0]))
+    values: dict[str, tuple[Any, int]] = {}
+    for key, expression in given:
+        value, line = literal(expression)
+        limit = table.get(key)
+        if value is absent or limit is None:
+            continue
+        values[key] = value, line
+        if isinstance(value, (list, tuple, dict)) or (key in MIXED and value is None):
+            continue
+        if not limit.takes(value):
+            notes.add("file.bad_arguments", f"{key}={fill.shown(value)} ({limit.says()})", line)
+    _together(name, {word.arg for word in node.keywords}, values, node.lineno, notes)
+
+
+def _together(
+    name: str, keys: set[str | None], values: dict[str, tuple[Any, int]], line: int, notes: fill.Notes
+) -> None:
+    """Arguments that need each other or must be in order."""
+    if name.endswith("Dataset") and None not in keys:
+        for one, other in (("num_shards", "shard_id"), ("shard_id", "num_shards")):
+            if one in values and values[one][0] is not None and other not in keys:
+                notes.add("file.bad_arguments", f"{one} ({other})", values[one][1])
+        number, shard = values.get("num_shards", (None, 0))[0], values.get("shard_id", (None, 0))
+        if type(number) is int and type(shard[0]) is int and shard[0] >= number > 0:
+            notes.add("file.bad_arguments", f"shard_id={shard[0]} (< {number})", shard[1])
+    devices, stages = values.get("device_num", (None, 0))[0], values.get("pipeline_stages", (None, 0))
+    if type(devices) is int and type(stages[0]) is int and devices > 0 and stages[0] > 0 and devices % stages[0]:
+        notes.add("file.bad_arguments", f"pipeline_stages={stages[0]} (device_num={devices})", stages[1])
+    for low, high in PAIRS:
+        least, most = values.get(low, (None, 0)), values.get(high, (None, 0))
+        numbers = [v for v in (least[0], most[0]) if isinstance(v, (int, float)) and not isinstance(v, bool)]
+        if len(numbers) == 2 and numbers[0] >= numbers[1]:
+            notes.add(
+                "file.bad_arguments", f"{low}={fill.shown(least[0])} (< {high}={fill.shown(most[0])})", least[1] or line
+            )
