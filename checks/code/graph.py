@@ -148,13 +148,15 @@ def bprop_signature(module: Module) -> list[Answer]:
 def mask_loop(module: Module) -> list[Answer]:
     """A loop in construct that fills a mask element by element: it unrolls into the graph."""
     out = []
+    graph = sets_graph_mode(module)
     for function, _ in graph_functions(module):
+        how = {} if graph or function.name != "construct" else {"severity": "advice"}
         for node in _own(function):
             if isinstance(node, ast.For):
                 for inner in ast.walk(node):
                     target = inner.targets[0] if isinstance(inner, ast.Assign) else None
                     if isinstance(target, ast.Subscript) and "mask" in text(target.value).lower():
-                        out.append(at(module, node, {"what": text(target), "name": function.name}))
+                        out.append(at(module, node, {"what": text(target), "name": function.name}, **how))
                         break
     return out
 
@@ -198,16 +200,26 @@ def views_written(module: Module) -> list[Answer]:
 
 
 def construct_self(module: Module) -> list[Answer]:
-    """construct of a Cell whose first parameter is not self: it is taken for the cell itself."""
+    """construct of a Cell whose first parameter is not self: it is taken for the cell itself. A parameter whose
+    attributes are called or set is the cell under another name (``ctx``)."""
     out = []
     for info in module.classes:
         method = info.methods.get("construct")
         if method is None or not module.is_cell(info) or method.decorator_list:
             continue
         args = [*method.args.posonlyargs, *method.args.args]
-        if (not args and method.args.vararg is None) or (args and args[0].arg not in ("self", "cls")):
+        if (not args and method.args.vararg is None) or (args and not _is_self(method, args[0].arg)):
             out.append(at(module, method, {"name": info.name, "what": args[0].arg if args else ""}))
     return out
+
+
+def _is_self(method: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
+    """Whether the first parameter is the cell: by its name, or since its attributes are set or are those of a Cell."""
+    if name in ("self", "cls", "ctx", "cell", "this") or name.startswith(("self", "_self")):
+        return True
+    own = [n for n in ast.walk(method) if isinstance(n, ast.Attribute)]
+    own = [n for n in own if isinstance(n.value, ast.Name) and n.value.id == name]
+    return any(isinstance(n.ctx, ast.Store) or n.attr in ("register_buffer", "training") for n in own)
 
 
 def _own(function: ast.AST) -> list[ast.AST]:

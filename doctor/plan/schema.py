@@ -157,6 +157,7 @@ model.offset_length  int     -      number of stages the offsets are given for; 
 model.fine_grain_interleave int -   parts a layer is cut into to hide communication
 model.near_known     string  -      published model from which one size differs
 model.near_difference string -      that size and the published one
+model.known          bool    -      a text decoder whose sizes relate to each other as usual (Hugging Face)
 model.plain          bool    -      a decoder whose parameters can be counted from this plan
 precision.compute    string  -      dtype of matrix products
 precision.both       bool    -      two dtypes of matrix products are asked for at once

@@ -55,7 +55,9 @@ def first_failure(
     best = own or other
     if own and other and not _well_before(own, other, run):
         mine, theirs = _votes(votes, own), _votes(votes, other)
-        if (_well_before(other, own, run) and theirs >= mine) or (theirs > 1 + mine and 2 * theirs > sum(votes.values())):
+        if (_well_before(other, own, run) and theirs >= mine) or (
+            theirs > 1 + mine and 2 * theirs > sum(votes.values())
+        ):
             best = other
     gone = _gone(run, waited, votes, waits, exits, joining)
     if gone is None:
