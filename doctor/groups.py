@@ -18,8 +18,9 @@ SURVIVES = ("numerics.", "perf.", "config.", "train.", "data.padding", "memory.h
 """Topics that do not stop a run: going on is no recovery from them."""
 
 STRONG = lazy(
-    r"Traceback \(most recent call last\)|^\s*(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b:? |[Ss]egmentation fault"
-    r"|Aborted \(core dumped\)|^Killed|Bus error|\[(?:ERROR|CRITICAL)\]|^FATAL|^ERROR\b"
+    r"Traceback \(most recent call last\)|^\s*(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b:? "
+    r"|^\s*(?:\w+\.)*\w+(?:Error|Exception):?$"  # an assert without words
+    r"|[Ss]egmentation fault|Aborted \(core dumped\)|^Killed|Bus error|\[(?:ERROR|CRITICAL)\]|^FATAL|^ERROR\b"
 )
 EXCEPTION = lazy(r"^\s*(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b(?::|$)")
 
