@@ -85,7 +85,7 @@ class ChecksScreen(TranslatedScreen[None]):
             self.write_from(*self._line)
             self.query_one(WritePage).take_focus()
         else:
-            self.query_one(RuleTree).focus()
+            self.set_focus(self.query_one(RuleTree))
         self._load()
 
     @work(thread=True, exclusive=True, group="checks", exit_on_error=False)
@@ -155,7 +155,7 @@ class ChecksScreen(TranslatedScreen[None]):
     def action_find(self) -> None:
         """Type words to search for."""
         self.query_one("#tabs", TabbedContent).active = "rules"
-        self.query_one("#filter", Input).focus()
+        self.set_focus(self.query_one("#filter", Input))
 
     def action_source(self) -> None:
         """The file of the rule, or its page again."""
@@ -225,11 +225,11 @@ class ChecksScreen(TranslatedScreen[None]):
         elif trial.running:
             trial.stop()
         elif isinstance(self.focused, TextArea) and self._tab == "try":
-            self.query_one("#try-answer").focus()
+            self.set_focus(self.query_one("#try-answer"))
         elif isinstance(self.focused, Input | TextArea) and self._tab == "new":
-            self.query_one("#new-answer").focus()
+            self.set_focus(self.query_one("#new-answer"))
         elif isinstance(self.focused, Input):
-            self.query_one(RuleTree).focus()
+            self.set_focus(self.query_one(RuleTree))
         elif self._tab not in ("rules", "state"):
             self.action_tab("rules")
         elif self.query_one(WritePage).unsaved:

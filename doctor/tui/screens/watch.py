@@ -146,7 +146,7 @@ class WatchScreen(TranslatedScreen[None]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.query_one(OptionList).focus()
+        self.set_focus(self.query_one(OptionList))
         if self.path:
             self.follow(self.path)
         else:
