@@ -34,8 +34,9 @@ _KNOWN = (
     ("step", rb"(?:.{0,40}/)?_?(?:global[_ ]?)?(?:steps?|iter(?:ation)?s?)"),
     ("epoch", rb"(?:.{0,40}/)?epochs?"),
 )  # fmt: skip
-_VALUE = rb"[ \t]*\"?([-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|\.\d+|(?:nan|NaN|NAN|inf|Inf|INF)(?:inity)?)|)\"?[ \t]*"
-_LOCAL = rb"[ \t]*\"?([-+]?(?:\d[\d.,]*(?:[eE][-+]?\d+)?|(?:nan|NaN|NAN|inf|Inf|INF)(?:inity)?)|)\"?[ \t]*"
+_WORD = rb"(?:nan|NaN|NAN|inf|Inf|INF)(?:inity)?|True|False|true|false"
+_VALUE = rb"[ \t]*\"?([-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|\.\d+|" + _WORD + rb")|)\"?[ \t]*"
+_LOCAL = rb"[ \t]*\"?([-+]?(?:\d[\d.,]*(?:[eE][-+]?\d+)?|" + _WORD + rb")|)\"?[ \t]*"
 _NUMBERS = lazy_bytes(rb"[-+]?(?:\d[\d.,]*(?:[eE][-+]?\d+)?|\.\d+|(?i:nan|inf(?:inity)?))")
 _LEAD = b"# \t\xef\xbb\xbf"
 
