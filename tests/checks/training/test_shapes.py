@@ -193,6 +193,17 @@ def test_a_search_for_a_loss_scale_behind_a_restart_is_no_collapse_and_the_first
     assert scale.collapse(run(np.linspace(9, 3, n), loss_scale=down))[0].args["step"] == "301"
 
 
+def test_a_collapse_begins_before_the_rises_within_it():
+    held = [2.0**16] * 300
+    falling = [2.0**k for k in (15, 14, 13, 14, 13, 12, 11, 12, 11, 10, 9, 8, 7, 6, 5, 4)]
+    (found,) = scale.collapse(run(np.full(400, 3.0), loss_scale=held + falling + [16.0] * 84))
+    assert found.row == 300 and found.args["from"] == "65536"
+    # one that was the usual search, long before, is not a part of it
+    early = [2.0**16] * 100 + [2.0**15] * 100 + [2.0**16] * 100
+    (found,) = scale.collapse(run(np.full(400, 3.0), loss_scale=early + falling + [16.0] * 84))
+    assert found.row == 300
+
+
 def test_a_counter_that_starts_anew_with_each_epoch_is_no_restart():
     count = 200
     rows = {
