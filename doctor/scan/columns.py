@@ -70,13 +70,19 @@ def table_of(head: bytes) -> Table | None:
 
 
 def _fields(line: bytes, separator: bytes) -> list[bytes]:
+    if separator == b"|":
+        line = line.strip(b" \t\r|")
     text = line.strip(b"\r" + _LEAD if separator != b"\t" else b"\r# ")
     parts = text.split(separator) if separator.strip() or separator == b"\t" else text.split()
     return [part.strip().strip(b'"').strip() for part in parts]
 
 
 def _separator(line: bytes) -> bytes:
-    """What stands between the columns: the mark that occurs most often, else blanks."""
+    """What stands between the columns: bars where a line is framed by them, else the mark that occurs most often, else
+    blanks."""
+    framed = line.strip()
+    if framed[:1] == b"|" == framed[-1:]:
+        return b"|"
     return max((b",", b";", b"\t"), key=line.count) if any(mark in line for mark in (b",", b";", b"\t")) else b" "
 
 
@@ -93,6 +99,8 @@ def _named(line: bytes, rows: list[bytes]) -> Table | None:
         known = _column(name)
         if known:
             columns.setdefault(known, n)
+    if separator == b"|" and not {"step", "epoch"} & set(columns):
+        return None  # results of models, not of steps
     kind = "train"
     if "loss" not in columns:
         if "eval" not in columns:
@@ -135,6 +143,8 @@ def _pattern(separator: bytes, columns: list[str]) -> re.Pattern[bytes]:
         value = value.replace(rb"[ \t]*", b" *")
     other = rb"[^ \t]+" if blank else rb"[^" + re.escape(separator) + rb"\n]*"
     parts = [value if column else other for column in columns]
+    if separator == b"|":
+        return re.compile(rb"[ \t]*\|" + between.join(parts) + rb"\|[ \t\r]*")
     return re.compile((rb"[ \t]*" if blank else b"") + between.join(parts) + rb"[ \t\r]*")
 
 

@@ -309,6 +309,7 @@ def _rows(head, form, count=60, end="\n"):
         (_rows("epoch  |x", "y", 5) + _rows("epoch   train_loss  time", "{n}   {loss:.4f}  01:02"), {"epoch", "loss"}),
         (_rows('"Step","run 7 - train/loss","run 7 - train/loss__MIN"', '"{n}","{loss:.4f}","1.0"'), {"step", "loss"}),
         (_rows("Step;Loss", "{n};8,25"), {"step", "loss"}),
+        (_rows("| Step | Training Loss | Note |\n|---|---|---|", "| {n} | {loss:.4f} | as said |"), {"step", "loss"}),
         (_rows("note,step,step_time,loss", "as said,{n},1.25,{loss:.4f}"), {"step", "step_time", "loss"}),
     ],
 )
@@ -356,6 +357,7 @@ def test_a_table_of_numbers_alone_is_inferred(matcher):
         _rows("", "{n} {n}.5 7"),
         _rows("", "{n} {n} 7"),
         _rows("", "7 {loss} 7"),
+        _rows("| Model | Loss |", "| small-{n} | {loss:.4f} |"),
         "the loss is high\n" * 50,
         "loss,of,packets\n" + "a,b,c\n" * 50,
     ],
