@@ -162,6 +162,15 @@ def test_a_swing_keeps_its_beat_over_missing_lines_and_is_seen_in_a_short_log_an
     assert label(run(drops + 0.12 * np.sin(2 * np.pi * t / 21))) == "oscillating"
 
 
+def test_a_short_log_that_stopped_falling_near_its_start_stands_still():
+    t = np.arange(80)
+    rng = np.random.default_rng(12)
+    stuck = 9.5 + 1.0 * np.exp(-t / 4) + rng.normal(0, 0.04, 80)
+    assert label(run(stuck)) == "plateau"
+    assert label(run(stuck[:50])) == "healthy"
+    assert label(run(stuck - 3.0 * (1 - np.exp(-t / 4)))) == "healthy"
+
+
 def test_what_came_before_a_nan_decides_its_rule():
     calm = np.linspace(5, 3, 60)
     assert loss.nan_suddenly(run([*calm, np.nan]))
