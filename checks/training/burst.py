@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from doctor.checks.training.curve import Array, Episode, Rows, block_noise, median3, median5
+from doctor.checks.training.curve import SAMPLE, Array, Episode, Rows, block_noise, median3, median5
 
 LEAST = 48
 """Points below which it cannot be told what is usual."""
@@ -13,6 +13,8 @@ SIDES = (5, 9)
 """Points before and behind a short and a longer rise, whose medians tell the level that it left and came back to."""
 EARLY = 10
 """Points at the start that find their level."""
+MOST = 64
+"""Rises of each size that are looked at, the greatest ones."""
 LOW = 0.04
 """Share of the level that a rise stands above both sides at least."""
 
@@ -28,7 +30,7 @@ class _Size(NamedTuple):
 
 
 SIZES = (
-    _Size(2, 4.5, 9.0), _Size(3, 4.5, 9.0), _Size(5, 4.0, 5.5), _Size(9, 3.0, 5.5), _Size(15, 2.5, 5.5),
+    _Size(2, 4.5, 10.0), _Size(3, 4.5, 10.0), _Size(5, 4.0, 6.0), _Size(9, 3.0, 5.5), _Size(15, 2.5, 5.5),
     _Size(25, 2.5, 5.5), _Size(41, 2.5, 5.5),
 )  # fmt: skip
 
@@ -36,17 +38,19 @@ SIZES = (
 def bursts(x: Array) -> list[Episode]:
     """The short rises of a finite loss, in order."""
     n = len(x)
-    if n < LEAST or not (x > 0).all():
+    if n < LEAST:
         return []
     sigma = _noise(x)
     if not (sigma > 0).any():
         return []
     sigma = np.maximum(sigma, float(sigma[sigma > 0].min()))
+    five = median5(x)
+    nine = _nine(x)
     found: list[tuple[float, Episode]] = []
     for size in SIZES:
         side = SIDES[size.width > 5]
-        beside = np.median(np.lib.stride_tricks.sliding_window_view(x, side), axis=1)
-        inside = _inside(x, size.width)
+        beside = nine if side == 9 else five[2:-2]
+        inside = _inside(x, five, nine, size.width)
         # one point of distance on both sides, as a rise seldom begins and ends at once
         first = max(EARLY, side + 1)
         count = len(inside) - first - side - 1
@@ -59,9 +63,8 @@ def bursts(x: Array) -> list[Episode]:
         # in a fall the points are neither above nor below both sides
         above = (value - higher) / usual
         below = (np.minimum(left, right) - value) / usual
-        high = (above > _reach(above, below, size)) & (value - higher > LOW * higher)
-        for part in _parts(np.flatnonzero(high), size.width):
-            at = int(part[np.argmax(above[part])])
+        high = (above > _reach(above, below, size)) & (value - higher > LOW * np.abs(higher))
+        for at in _tops(above, np.flatnonzero(high), size.width):
             start = first + at
             one = _rise(x, start, start + size.width, float(left[at]), float(higher[at]), float(value[at]))
             found.append((float(above[at]) * size.width**0.5, one))
@@ -72,7 +75,7 @@ def bursts(x: Array) -> list[Episode]:
     return sorted(kept, key=lambda e: e.start)
 
 
-def _inside(x: Array, width: int) -> Array:
+def _inside(x: Array, five: Array, nine: Array, width: int) -> Array:
     """What the points from each one on have in common: of two the lesser, of three to nine the median, of more the mean
     of medians."""
     if width == 2:
@@ -80,12 +83,22 @@ def _inside(x: Array, width: int) -> Array:
     if width == 3:
         return median3(x)[1:-1]
     if width == 5:
-        return median5(x)[2:-2]
+        return five[2:-2]
     if width == 9:
-        return np.median(np.lib.stride_tricks.sliding_window_view(x, 9), axis=1)
-    sums = np.concatenate(([0.0], np.cumsum(median5(x))))
+        return nine
+    sums = np.concatenate(([0.0], np.cumsum(five)))
     found: Array = (sums[width:] - sums[:-width]) / width
     return found
+
+
+def _nine(x: Array) -> Array:
+    """The medians of nine points, of a long loss those of medians of three, which are as robust and much faster."""
+    if len(x) <= SAMPLE:
+        found: Array = np.median(np.lib.stride_tricks.sliding_window_view(x, 9), axis=1)
+        return found
+    three = median3(x)[1:-1]
+    a, b, c = three[:-6], three[3:-3], three[6:]
+    return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
 
 
 def _noise(x: Array) -> Array:
@@ -99,28 +112,35 @@ def _noise(x: Array) -> Array:
     return np.concatenate((np.repeat(usual, size), np.full(n - count * size, usual[-1])))
 
 
-def _parts(rows: Rows, width: int) -> list[Rows]:
-    """Rows in groups that are more than a width apart."""
-    return np.split(rows, np.flatnonzero(np.diff(rows) > width) + 1) if len(rows) else []
+def _tops(above: Array, rows: Rows, width: int) -> list[int]:
+    """The rows of the greatest scores: one of each group of rows that is more than a width apart from the others."""
+    if not len(rows):
+        return []
+    starts = np.flatnonzero(np.diff(rows, prepend=rows[0] - width - 1) > width)
+    best = np.maximum.reduceat(above[rows], starts)
+    stops = np.append(starts[1:], len(rows))
+    chosen = np.argsort(-best)[:MOST]
+    return [int(rows[starts[k] + np.argmax(above[rows[starts[k] : stops[k]]])]) for k in chosen]
 
 
 def _reach(above: Array, below: Array, size: _Size) -> float:
     """How far scores reach by chance. What one in twenty reaches tells it to the lower side; to the upper side, where
     rises are among them, not more than three times what one in seven reaches, and at least as much as in a normal
     noise."""
-    seven, twenty = np.quantile(above, (0.85, 0.95))
-    usual = max(float(np.quantile(below, 0.95)), 1.6 * float(seven), min(float(twenty), 3 * float(seven)))
+    some = slice(None, None, max(1, len(above) // SAMPLE))
+    seven, twenty = np.quantile(above[some], (0.85, 0.95))
+    usual = max(float(np.quantile(below[some], 0.95)), 1.6 * float(seven), min(float(twenty), 3 * float(seven)))
     return max(size.least, size.times * usual)
 
 
 def _rise(x: Array, start: int, stop: int, left: float, usual: float, value: float) -> Episode:
     """The rise of which some points were found: its ends are where it is at a third of its height."""
     edge = usual + (value - usual) / 3
-    smooth = median3(x)
     reach = 2 * (stop - start) + 2
-    before = np.flatnonzero(smooth[max(0, start - reach) : start] < edge)
-    behind = np.flatnonzero(smooth[stop : stop + reach] < edge)
-    first = max(0, start - reach) + int(before[-1]) + 1 if len(before) else start
+    begin = max(0, start - reach)
+    calm = median3(x[begin : stop + reach]) < edge
+    before, behind = np.flatnonzero(calm[: start - begin]), np.flatnonzero(calm[stop - begin :])
+    first = begin + int(before[-1]) + 1 if len(before) else start
     first += int(np.argmax(x[first:stop] >= edge))
     last = stop + int(behind[0]) if len(behind) else stop
     return Episode(first, last, first, first + int(np.argmax(x[first:last])), min(left, usual), False)

@@ -431,7 +431,7 @@ def plateau(curves: Curves) -> list[Seen]:
         error = _error(x[int(0.4 * n) :]) if n >= 100 else _error(tail)
         least = max(0.01 * level, min(2 * error, 0.015 * level))
         never = level > 0.97 * start and change < least
-        stuck = abs(change) < least and level > 0.5 * start and n >= 100
+        stuck = abs(change) < least and level > (0.5 if n >= 100 else 0.85) * start and n >= 60
         if error > 0.015 * level or not (never or stuck):
             continue
         row = int(shape.rows[0])

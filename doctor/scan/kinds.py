@@ -350,7 +350,7 @@ def _labeller() -> Callable[[str], str]:
     train = lazy(
         r"(?i)(?:epochs?|steps?|iter(?:ation)?s?|batch|\bs)[\s:=,\[]{0,8}\d.{0,240}?(?:loss|\btrl"
         r"|\btel)[\w ]{0,12}['\"]?"
-        r"\s{0,4}(?:is|[:=/])?\s{0,8}[\[(:]?\s{0,4}-?(?:\d|nan|inf)"
+        r"\s{0,4}(?:is|[:=/])?\s{0,8}[\[(:]?\s{0,4}(?:-?(?:\d|nan|inf)|tensor\()"
         r"|(?:^|['\"{ ])(?:(?:train|val|valid|eval|avg|lm|total|mean)[ _])?loss['\"]?\s{0,4}(?:is\b"
         r"|[:=])\s{0,8}['\"]?\[?-?(?:\d|nan|inf)"
         r"|\bloss[ _]scale\b.{0,60}\d|overflow cond"

@@ -162,6 +162,15 @@ def test_a_swing_keeps_its_beat_over_missing_lines_and_is_seen_in_a_short_log_an
     assert label(run(drops + 0.12 * np.sin(2 * np.pi * t / 21))) == "oscillating"
 
 
+def test_a_short_log_that_stopped_falling_near_its_start_stands_still():
+    t = np.arange(80)
+    rng = np.random.default_rng(12)
+    stuck = 9.5 + 1.0 * np.exp(-t / 4) + rng.normal(0, 0.04, 80)
+    assert label(run(stuck)) == "plateau"
+    assert label(run(stuck[:50])) == "healthy"
+    assert label(run(stuck - 3.0 * (1 - np.exp(-t / 4)))) == "healthy"
+
+
 def test_what_came_before_a_nan_decides_its_rule():
     calm = np.linspace(5, 3, 60)
     assert loss.nan_suddenly(run([*calm, np.nan]))
@@ -191,6 +200,17 @@ def test_a_search_for_a_loss_scale_behind_a_restart_is_no_collapse_and_the_first
     assert not scale.collapse(late)
     down = [131072.0] * 40 + [65536.0] * 260 + [65536.0 / 2 ** min(i // 2 + 1, 16) for i in range(100)]
     assert scale.collapse(run(np.linspace(9, 3, n), loss_scale=down))[0].args["step"] == "301"
+
+
+def test_a_collapse_begins_before_the_rises_within_it():
+    held = [2.0**16] * 300
+    falling = [2.0**k for k in (15, 14, 13, 14, 13, 12, 11, 12, 11, 10, 9, 8, 7, 6, 5, 4)]
+    (found,) = scale.collapse(run(np.full(400, 3.0), loss_scale=held + falling + [16.0] * 84))
+    assert found.row == 300 and found.args["from"] == "65536"
+    # one that was the usual search, long before, is not a part of it
+    early = [2.0**16] * 100 + [2.0**15] * 100 + [2.0**16] * 100
+    (found,) = scale.collapse(run(np.full(400, 3.0), loss_scale=early + falling + [16.0] * 84))
+    assert found.row == 300
 
 
 def test_a_counter_that_starts_anew_with_each_epoch_is_no_restart():
