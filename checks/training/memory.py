@@ -106,9 +106,9 @@ def graph(found: Sequence[Shortage], history: Sequence[tuple[int, int]]) -> list
     out = []
     for n, s in _answers(found, "graph"):
         limit, beside = limit_of(s), s.static or s.used
-        args = {**_args(s), "missing": size(beside + s.size - limit)}
+        args = {**_args(s), "missing": size(beside + s.size - limit), "all": size(beside + s.size)}
         if beside:
-            args.update(static=size(beside), all=size(beside + s.size))
+            args["static"] = size(beside)
         out.append(Seen(n, args))
     return out
 

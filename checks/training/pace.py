@@ -327,6 +327,36 @@ def stalls_regularly(curves: Curves) -> list[Seen]:
     return _stalls(curves, "")
 
 
+FAR = 10.0
+"""Times the usual one that make a stall at no fixed distance, in a pace that is otherwise even, …"""
+EVEN = 0.05
+"""… with a usual spread below this share of the usual time."""
+FAR_LOST = 0.05
+"""Share of all time that such stalls must cost before they are told."""
+
+
+def stalls_now_and_then(curves: Curves) -> list[Seen]:
+    """A few steps of an even pace are far slower, at no fixed distance, and the log does not say why."""
+    p = pace(curves)
+    if p is None or p.sigma >= EVEN or comb(curves) is not None or _recompiled(curves, p) is not None:
+        return []
+    far = np.flatnonzero(p.x > FAR * p.level)
+    if not len(far) or len(far) > max(3, 0.03 * len(p.x)):
+        return []
+    # a stall that takes several steps begins once
+    starts = far[np.concatenate(([True], np.diff(far) > 2))]
+    lost = float((p.x[far] - p.level[far]).sum() / p.x.sum())
+    if len(starts) < 3 or lost < FAR_LOST or _told(curves, p, starts, _SAVING) or _told(curves, p, starts, _ENDING):
+        return []
+    worst = int(far[np.argmax(p.x[far])])
+    usual = _middle(p.x)
+    args = {
+        "times": str(len(starts)), "time": _shown(p, float(np.median(p.x[starts]))), "usual": _shown(p, usual),
+        "steps": numbers(curves.at[p.rows[starts[:6]]]), "percent": number(round(100 * lost, 1)),
+    }  # fmt: skip
+    return [_seen(curves, p, worst, args, usual)]
+
+
 # ------------------------------------------------------------------ pace
 
 

@@ -121,6 +121,7 @@ def shortages(lines: Sequence[tuple[int, str]]) -> tuple[list[Shortage], list[tu
                 else:
                     found[-1].setdefault(name, value)
         elif around:
+            around["largest"] = max(around.get("largest", 0), before.get("largest", 0))
             before.update(around)
     return [Shortage(**{k: v for k, v in one.items() if k in Shortage._fields}) for one in found], history
 

@@ -813,7 +813,12 @@ class Scanner:
             first, last, words = unit.line_at(at)
             if self._block_seen.get(rule.id) != first:
                 self._block_seen[rule.id] = first
-                self._keep(rule.id, line._replace(start=first, stop=last, text=words), args, log.after)
+                here = line._replace(start=first, stop=last, text=words)
+                if first != line.start:
+                    # its rank is the one that the line itself names
+                    own = records.read_line(self._window.slice(first, last))
+                    here = here._replace(stripped=own, head=records.head_of(own.text) or line.head)
+                self._keep(rule.id, here, args, log.after)
         quiet = level in ("INFO", "DEBUG", "EVENT")
         if "code" in specials and not quiet:
             hits += self._code(line)
