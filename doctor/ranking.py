@@ -371,9 +371,7 @@ def _diagnosis(
 ) -> Diagnosis:
     lead = cause.lead
     # of ranks that say the same, as of a collective that they compare, those that only waited are not meant
-    alike = [
-        g for g in cause.groups if g.recovered == lead.recovered and (g.kind == lead.kind or g.kind != "wait")
-    ]
+    alike = [g for g in cause.groups if g.recovered == lead.recovered and (g.kind == lead.kind or g.kind != "wait")]
     ranks = tuple(sorted({g.rank for g in alike if g.rank is not None}))
     evidence = tuple(_evidence(g.source, g.first) for g in cause.groups[:3])
     note: Text = {}
