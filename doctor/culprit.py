@@ -226,7 +226,7 @@ def _tardy(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> int |
     said = {g.rank for g in groups if g.kind == "wait" and not g.recovered and g.seconds is not None}
     untold = [rank for rank in waited if rank not in said]
     # when a rank gave up is not known if no time stands in its lines
-    for rank in (*last, *(untold if len(untold) == 1 else ())):
+    for rank in [*last, *(untold if len(untold) == 1 else [])]:
         # what it says itself, that it found nobody, leads nowhere
         others = edges._replace(edges={other: peers for other, peers in edges.edges.items() if other != rank})
         votes, _ = waits.ends_of(others)

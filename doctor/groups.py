@@ -104,14 +104,16 @@ def begun_again(source: Source, occurrence: Occurrence) -> bool:
 
 
 def steps_in_files(sources: Sequence[Source]) -> dict[int, Sequence[int]]:
-    """File that holds the lines of several ranks → the lines of the steps of the rank that printed most of them."""
+    """File that holds the lines of several ranks → the lines of the steps, where one rank prints them for all."""
     out: dict[int, Sequence[int]] = {}
+    trained: dict[int, int] = {}
     for source in sources:
         if source.scan.split == "rank" and not source.past:
+            trained[source.file] = trained.get(source.file, 0) + (1 if source.scan.steps else 0)
             for track in source.scan.tracks:
                 if track.kind == "train" and len(track.lines) > len(out.get(source.file, ())):
                     out[source.file] = track.lines
-    return out
+    return {file: lines for file, lines in out.items() if trained[file] == 1}
 
 
 def others_stepped(source: Source, occurrence: Occurrence, steps_of: Mapping[int, Sequence[int]]) -> bool:

@@ -193,7 +193,7 @@ def _together(run: Run, told: Mapping[int, int], total: int, quiet: Collection[i
     first = max(told, key=lambda rank: (told[rank], -rank))
     lane = run.lanes[first]
     host = tuple(rank for rank, one in run.lanes.items() if lane.host and one.host == lane.host)
-    if len(host) > 1 and lane.last is None and quiet.issuperset(host):
+    if len(host) > 1 and lane.last is None and all(rank in quiet for rank in host):
         # their logs have no times, and none of them says a word of what happened
         return host if 2 * sum(told.get(rank, 0) for rank in host) >= total and len(host) < len(run.lanes) else ()
     if lane.state != "silent" or lane.last is None:
