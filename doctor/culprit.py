@@ -12,8 +12,10 @@ from doctor.groups import (
     Group,
     Place,
     begun_again,
+    others_stepped,
     place_of,
     rank_of_pid,
+    steps_in_files,
     topic_of,
 )
 from doctor.rulebase import RuleBase
@@ -90,13 +92,13 @@ def examine(
         if g.kind == "wait" and not g.recovered and g.rank is not None and g.rank != tardy
     }
     groups = _only_warned(groups, sources)
-    if not any(_counts(g) for g in groups) and _went_on(groups, run):
+    if not any(_counts(g) or (g.kind == "stopped" and not g.recovered) for g in groups) and _went_on(groups, run):
         named, _ = waits.ends_of(edges)
         groups = [
             g._replace(recovered=False) if g.kind == "wait" or (g.kind == "own" and g.rank in named) else g
             for g in groups
         ]
-    groups = _placed(_ended(groups, run), run, edges)
+    groups = _placed(_ended(base, groups, run), run, edges)
     common = _common(groups, run)
     waits_from = _first_waits(groups)
     troubles = [
@@ -105,7 +107,7 @@ def examine(
         if _counts(g) and g.rule not in common and not _after_waiting(g, waits_from)
     ]
     own = {t.rank for t in troubles if t.rank is not None}
-    unknown = _unknown(base, run, sources, own, set(late))
+    unknown = _unknown(run, sources, own, set(late))
     echoes = [trouble for trouble, _, error in unknown if _ECHO.match(error.text)]
     troubles += [trouble for trouble, _, _ in unknown if trouble not in echoes]
     failed = {t.rank for t in troubles if t.rank is not None and not t.stays}
@@ -116,7 +118,7 @@ def examine(
     echoes += [_trouble(base, g, late) for g in groups if g.kind == "stopped" and not g.recovered]
     run = lanes.with_states(run, failed, {*late, *(t.rank for t in echoes if t.rank is not None)}, newest)
     votes, chains = waits.ends_of(edges, failed)
-    first = blame.first_failure(run, troubles, set(late), votes, edges, exits, _joining(base, groups, run))
+    first = blame.first_failure(run, troubles, set(late), votes, edges, exits, _joining(base, groups, run), tardy)
     if first.trouble is None and not first.gone and not votes:
         # nobody failed and nobody is missed: what else would be an echo is all that there is
         first = blame.first_failure(run, echoes, (), {}, edges, ())
@@ -167,7 +169,9 @@ def _linked(base: RuleBase, groups: Sequence[Group], run: lanes.Run, edges: wait
         partners = edges.broken.get(rank, ())
         if all(peer in quiet for peer in partners) and (partners or pointed):
             return True
-        return moment is not None and moment > min(first + run.clocks.doubt, _gave_up(run, waited, rank))
+        if moment is None:
+            return first < float("inf")
+        return moment > min(first + run.clocks.doubt, _gave_up(run, waited, rank))
 
     faulty = {rank for rank, group in links if not echo(rank, group.moment)}
     ends: dict[int, set[int]] = {}
@@ -218,17 +222,20 @@ def _tardy(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> int |
     """The rank that most others waited for and that came when they had given up: that it found nobody then, and says
     so, is no waiting of its own."""
     waited = _waited_from(groups)
-    named, (votes, _) = edges.named(), waits.ends_of(edges)
-    for rank, moment in waited.items():
-        others = sum(1 for other in edges.edges if other != rank)
-        count = max(named.get(rank, 0), votes.get(rank, 0))
-        if 1 < others <= 2 * count and moment > _gave_up(run, waited, rank) + TARDY:
+    last = [rank for rank, moment in waited.items() if moment > _gave_up(run, waited, rank) + TARDY]
+    said = {g.rank for g in groups if g.kind == "wait" and not g.recovered and g.seconds is not None}
+    untold = [rank for rank in waited if rank not in said]
+    # when a rank gave up is not known if no time stands in its lines
+    for rank in [*last, *(untold if len(untold) == 1 else [])]:
+        # what it says itself, that it found nobody, leads nowhere
+        others = edges._replace(edges={other: peers for other, peers in edges.edges.items() if other != rank})
+        votes, _ = waits.ends_of(others)
+        count = max(others.named().get(rank, 0), votes.get(rank, 0))
+        if 1 < len(others.edges) <= 2 * count:
             return rank
-    if not edges.edges and not any(_counts(group) for group in groups):
-        # nobody is named: the one rank that gave up when the others had, if all of them did so together
-        last = [rank for rank, moment in waited.items() if moment > _gave_up(run, waited, rank) + TARDY]
-        if len(last) == 1 and len(waited) > 2 and len(waited) == len(run.lanes):
-            return last[0]
+    if len(last) == 1 and not edges.edges and not any(_counts(group) for group in groups):
+        # nobody is named: the one rank that gave up when nearly all others had, all of these together
+        return last[0] if len(waited) > 2 and len(waited) * 10 >= 9 * len(run.lanes) else None
     return None
 
 
@@ -266,15 +273,25 @@ def _went_on(groups: Sequence[Group], run: lanes.Run) -> bool:
     return len(on) * 2 > len(last)
 
 
-def _ended(groups: Sequence[Group], run: lanes.Run) -> Sequence[Group]:
-    """A NaN that a run could live with is the end of a rank that stopped there, as few others did."""
+def _refused(base: RuleBase, rule: str) -> bool:
+    """Whether a rule speaks of a setting with which no rank can begin."""
+    return topic_of(base, rule).startswith("config.")
+
+
+def _ended(base: RuleBase, groups: Sequence[Group], run: lanes.Run) -> Sequence[Group]:
+    """A NaN that a run could live with is the end of a rank that stopped there, as few others did; a setting that is
+    refused may be the end of all."""
     ranks: dict[str, set[int | None]] = {}
     stopped = []
     for n, group in enumerate(groups):
         if group.kind == "maybe" and group.rank is not None and not _over(group.source, group.first):
             stopped.append(n)
             ranks.setdefault(group.rule, set()).add(group.rank)
-    ends = {n for n in stopped if len(ranks[groups[n].rule]) * 2 < len(run.lanes) and _raised(groups[n])}
+    ends = {
+        n
+        for n in stopped
+        if (len(ranks[groups[n].rule]) * 2 < len(run.lanes) or _refused(base, groups[n].rule)) and _raised(groups[n])
+    }
     return [g._replace(kind="own") if n in ends else g for n, g in enumerate(groups)]
 
 
@@ -321,8 +338,8 @@ def _placed(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> Sequ
 
 
 def _only_of(host: str | None, other: str) -> bool:
-    """Whether two names are of one host, the second one with an address perhaps."""
-    return bool(host) and other.partition(" ")[0] == host
+    """Whether two names are of one host, as far as the second one is known, which may have an address."""
+    return bool(host) and other.partition(" ")[0] in (host, "")
 
 
 def _counts(group: Group) -> bool:
@@ -382,14 +399,17 @@ _ECHO = lazy(
 
 
 def _unknown(
-    base: RuleBase, run: lanes.Run, sources: Sequence[Source], own: set[int], late: set[int]
+    run: lanes.Run, sources: Sequence[Source], own: set[int], late: set[int]
 ) -> list[tuple[blame.Trouble, Source, Occurrence]]:
     """Ranks that neither failed in a known way nor waited, but whose log ends in an exception that no rule knows."""
     out = []
+    steps_of = steps_in_files(sources)
     for source in sources:
         for error in reversed(source.scan.errors):
             rank = error.rank if error.rank is not None else source.rank
             if rank is None or rank in own or rank in late or _over(source, error):
+                continue
+            if others_stepped(source, error, steps_of):
                 continue
             if not EXCEPTION.match(error.text) and not (STRONG.search(error.text) and error.level == "CRITICAL"):
                 continue

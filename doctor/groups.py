@@ -1,5 +1,6 @@
 """Occurrences of all sources → groups by rule and place: which rules apply here, and what a rank got over."""
 
+from bisect import bisect_right
 from collections.abc import Container, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -73,21 +74,21 @@ def _recovered(
     last_step: Mapping[int, float],
     run: lanes.Run | None,
     struck: Container[int],
-    again: Mapping[int, float],
+    steps_of: Mapping[int, Sequence[int]],
 ) -> bool:
-    """``struck``: ranks whose log of steps ended with a failure of the device; ``again``: rank → when its processes
-    were started again."""
+    """``struck``: ranks whose log of steps ended with a failure of the device; ``steps_of``: as ``steps_in_files``
+    gives them."""
     if begun_again(source, occurrence):
         return True
     if survives(topic):
         return False
     if source.scan.steps - occurrence.steps >= GOES_ON:
         return True
+    if others_stepped(source, occurrence, steps_of):
+        return True
     rank = occurrence.rank if occurrence.rank is not None else source.rank
     if source.scan.steps or rank is None or not occurrence.seconds:
         return False
-    if occurrence.seconds < again.get(rank, 0.0):
-        return True
     # a plog has no steps; its rank's worker log has, and counts if that rank did not fail afterwards
     if rank in struck and _last_word(source, occurrence):
         # such a failure leaves words in the plog: these are they, whatever the clocks say
@@ -101,6 +102,26 @@ def _recovered(
 def begun_again(source: Source, occurrence: Occurrence) -> bool:
     """Whether the process that wrote a line was started again afterwards."""
     return source.past or occurrence.line < source.scan.told.again[0]
+
+
+def steps_in_files(sources: Sequence[Source]) -> dict[int, Sequence[int]]:
+    """File that holds the lines of several ranks → the lines of the steps, where one rank prints them for all."""
+    out: dict[int, Sequence[int]] = {}
+    trained: dict[int, int] = {}
+    for source in sources:
+        if source.scan.split == "rank" and not source.past:
+            trained[source.file] = trained.get(source.file, 0) + (1 if source.scan.steps else 0)
+            for track in source.scan.tracks:
+                if track.kind == "train" and len(track.lines) > len(out.get(source.file, ())):
+                    out[source.file] = track.lines
+    return {file: lines for file, lines in out.items() if trained[file] == 1}
+
+
+def others_stepped(source: Source, occurrence: Occurrence, steps_of: Mapping[int, Sequence[int]]) -> bool:
+    """Whether the other ranks of a file trained on behind a line of a rank that prints no steps: they cannot without
+    it."""
+    lines = steps_of.get(source.file, ())
+    return bool(lines) and not source.scan.steps and len(lines) - bisect_right(lines, occurrence.line) > GOES_ON
 
 
 def _last_word(source: Source, occurrence: Occurrence) -> bool:
@@ -172,11 +193,7 @@ def groups_of(
         if source.rank is not None and (source.scan.steps or source.scan.last_step[0])
         and any(o.rule in base and base[o.rule].topic.startswith(DEVICE) for o in _late(source.scan))
     }  # fmt: skip
-    again = {
-        source.rank: source.scan.told.again[1]
-        for source in sources
-        if source.rank is not None and source.scan.told.again[1] is not None
-    }
+    steps_of = steps_in_files(sources)
     pids = rank_of_pid(sources, run.hosts if run else ())
     kills = {s.order: [o for o in s.scan.occurrences if o.rule == KERNEL_KILL] for s in sources if s.rank is None}
     table: dict[tuple[str, int | None, int], list[tuple[Source, Occurrence]]] = {}
@@ -191,6 +208,7 @@ def groups_of(
                 # so does the kernel, some lines after it began to look for a process to kill
                 near = (k for k in kills.get(source.order, ()) if 0 <= k.line - occurrence.line <= KILL_REPORT)
                 rank = next((pids[pid] for k in near if (pid := int(k.args.get("pid") or -1)) in pids), None)
+                rank = pids.get(waits.pid_of(occurrence.text), rank) if rank is None else rank
             # one rank's worker log and plog are one place; sources without a rank stay apart
             key = (occurrence.rule, rank, -1 if rank is not None else source.order)
             table.setdefault(key, []).append((source, occurrence))
@@ -200,7 +218,7 @@ def groups_of(
         if rule_id in base and applicable(base[rule_id], facts) is False:
             continue
         every = seen
-        alive = [(s, o) for s, o in seen if not _recovered(topic, s, o, last_step, run, struck, again)]
+        alive = [(s, o) for s, o in seen if not _recovered(topic, s, o, last_step, run, struck, steps_of)]
         if rank is not None and len(alive) < len(seen):
             # a log of errors alone repeats what the log with the steps shows to be over
             living = {id(o) for _, o in alive}
@@ -244,9 +262,10 @@ def rank_of_pid(sources: Sequence[Source], hosts: Sequence[tuple[str, tuple[int,
 
 def _moment(run: lanes.Run, rank: int | None, source: Source, occurrence: Occurrence) -> float | None:
     """When something happened on the common clock. Without a time, or a neighbour with one, a line of the last tenth
-    of a source is as old as its end."""
+    of a source is as old as its end, unless training lines without a time stand between."""
     seconds = occurrence.seconds if occurrence.seconds is not None else occurrence.about
-    if seconds is None and occurrence.line * 10 >= source.scan.lines * 9:
+    timed = not source.scan.steps or source.scan.last_step[1] is not None
+    if seconds is None and timed and occurrence.line * 10 >= source.scan.lines * 9:
         seconds = source.scan.seconds[1]
     return run.fixed(source, rank, seconds)
 

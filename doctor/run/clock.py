@@ -163,13 +163,13 @@ def _by_host(found: dict[int, Clock], hosts: Mapping[int, str], doubt: float) ->
     groups: dict[str, list[int]] = {}
     for rank, host in hosts.items():
         groups.setdefault(host, []).append(rank)
-    for ranks in groups.values():
+    for host, ranks in groups.items():
         known = [found[rank] for rank in ranks if rank in found]
         best = [c for c in known if c.how == "steps"] or known
         if not best:
             continue
         values = sorted(clock.offset for clock in best)
-        if values[-1] - values[0] > max(SAME_HOST, 3 * doubt) and best[0].how == "steps":
+        if values[-1] - values[0] > max(SAME_HOST, 3 * doubt) and (best[0].how == "steps" or not host):
             continue
         common = Clock(_median(values), best[0].how)
         found.update(dict.fromkeys(ranks, common))

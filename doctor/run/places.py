@@ -89,7 +89,23 @@ def place_sources(scans: Sequence[Scanned]) -> list[Source]:
             elif not found and len(scan.pids) != 1:
                 rank = None
         out.append(Source(scan, order, rank, host, file, order in past))
-    return out
+    started = {
+        source.rank: source.scan.told.again[1]
+        for source in out
+        if source.rank is not None and source.scan.told.again[1] is not None
+    }
+    # CANN begins a file for each process
+    return [
+        source._replace(past=True)
+        if source.rank in started and is_plog(source.scan.name) and _ended_before(source, started[source.rank])
+        else source
+        for source in out
+    ]
+
+
+def _ended_before(source: Source, seconds: float | None) -> bool:
+    last = source.scan.seconds[1]
+    return last is not None and seconds is not None and last < seconds
 
 
 def _numbered_on(scans: Sequence[Scanned], ranks: list[int | None], hosts: Sequence[str | None]) -> list[int | None]:

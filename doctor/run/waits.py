@@ -277,6 +277,12 @@ def exit_of(occurrence: Occurrence, by_pid: Mapping[int, int]) -> tuple[int | No
     return rank, 128 - number if number > 128 else -9 if number == 9 else number
 
 
+def pid_of(text: str) -> int:
+    """The number of a process that its launcher says has failed, -1 if it says none."""
+    child = _CHILD.search(text)
+    return int(child[2]) if child else -1
+
+
 def children_of(text: str, ranks: Sequence[int]) -> tuple[int, int] | None:
     """(pid, rank) of a process that its launcher numbers among those of its host, whose ``ranks`` are given."""
     child = _CHILD.search(text)

@@ -40,7 +40,7 @@ SHARE = 64 << 10
 WORDS = 256 << 10
 """Bytes of what no rank said in which people's words are looked for."""
 
-_TIME = rb"(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d) (?:(?:stdout|stderr) [FP] )?)?"
+_TIME = rb"(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,12})?(?:Z|[+-]\d\d:?\d\d) (?:(?:stdout|stderr) [FP] )?)?"
 _RANK = (b"rank", b"Rank", b"RANK")
 _PODS = (b"worker", b"master", b"rank", b"node", b"trainer", b"npu")
 _WORDS = (
@@ -207,15 +207,15 @@ def _are_ranks(style: _Style, hits: Sequence[re.Match[bytes]]) -> bool:
         return False
     if not style.bare:
         return True
-    if len(kinds) == len(ranks) or ranks == sorted(kinds):
+    if ranks == sorted(kinds) or (len(kinds) == len(ranks) and not (len(kinds) >= MANY and _are_records(hits))):
         return False
     return max(kinds) < 4 * len(kinds) + 16 or (len(kinds) >= MANY and max(kinds) < MOST and _are_records(hits))
 
 
 def _are_records(hits: Sequence[re.Match[bytes]]) -> bool:
-    """Whether most lines behind their numbers begin as records do, or are training lines."""
+    """Whether many lines behind their numbers begin as records do, or are training lines."""
     behind = [records.visible(found.string[found.end() :]) for found in hits]
-    return sum(1 for text in behind if records.head_of(text) or records.is_step(text)) * 2 > len(behind)
+    return sum(1 for text in behind if records.head_of(text) or records.is_step(text)) * 4 > len(behind)
 
 
 def _trains(style: _Style, lines: Sequence[bytes]) -> bool:

@@ -193,6 +193,9 @@ def seconds_of(stamp: str) -> float | None:
 
 def head_of(text: str) -> Head | None:
     """The head of a stripped line if a log record begins here."""
+    if text.startswith(" [2"):
+        # Megatron-LM puts a blank before the time of its training lines
+        text = text[1:]
     if text[:1] in ("", " ", "\t"):
         return None
     first = text[0]

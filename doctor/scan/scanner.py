@@ -918,7 +918,7 @@ class Scanner:
 
     def _time_near(self, line: _Line) -> float | None:
         """The time of the record that follows a line, else of the one before it: what ends a process is printed when
-        it ends, which may be long after the record before it."""
+        it ends, which may be long after the record before it. Training lines without a time tell that it was."""
         window = self._window
         at = line.stop + 1
         for raw in window.slice(at, min(window.end, at + NEAR_BYTES)).split(b"\n")[:NEAR_LINES]:
@@ -927,7 +927,7 @@ class Scanner:
                 return seconds
         for n, (_, text) in enumerate(self._lines_back(line.start)):
             seconds = _seconds_in(text)
-            if seconds is not None or n >= NEAR_LINES:
+            if seconds is not None or n >= NEAR_LINES or records.is_step(text):
                 return seconds
         return None
 
