@@ -14,7 +14,8 @@ from doctor.plan import fill
 
 
 class Range(NamedTuple):
-    """What an argument takes. ``kind``: int · number · bool · words. ``low`` is taken; ``above``: it is not."""
+    """What an argument takes. ``kind``: int · float · number · bool · words · name. ``low`` is taken, but not with
+    ``above``; ``also`` are values of other types."""
 
     kind: str
     low: float = 0
@@ -31,7 +32,11 @@ class Range(NamedTuple):
             return isinstance(value, bool)
         if self.kind == "words":
             return value in self.words
-        if isinstance(value, bool) or not isinstance(value, int if self.kind == "int" else (int, float)):
+        if self.kind == "name":
+            return isinstance(value, str) and "/" not in value
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return False
+        if type(value) is not {"int": int, "float": float}.get(self.kind, type(value)):
             return False
         return bool((self.low < value if self.above else self.low <= value) and value <= self.high)
 
@@ -39,8 +44,10 @@ class Range(NamedTuple):
         """What it takes, for the report."""
         if self.kind == "words":
             return ", ".join(self.words)
-        if self.kind == "bool":
-            return "True, False"
+        if self.kind in ("bool", "name"):
+            return "True, False" if self.kind == "bool" else "/ ✗"
+        if self.low < -1e15:
+            return self.kind
         ends = f"{'>' if self.above else '>='} {self.low:g}" + (f", <= {self.high:g}" if self.high < 1e15 else "")
         return f"{self.kind} {ends}"
 
@@ -51,46 +58,51 @@ _SETS = {
     "num_parallel_workers": _WORKERS, "num_shards": Range("int", 1, also=(None,)),
     "shard_id": Range("int", 0, also=(None,)), "num_samples": Range("int", 0, also=(None,)),
 }  # fmt: skip
+_FLOAT, _NUMBER = Range("float", -1e18), Range("number", -1e18)
+_RATES = {"beta1": _FLOAT, "beta2": _FLOAT, "eps": _FLOAT, "weight_decay": _NUMBER, "learning_rate": _NUMBER}
+"""Types only: the values have rules of their own."""
 CALLS: dict[str, dict[str, Range]] = {
     "set_seed": {"seed": _SEED},
     "set_context": {
-        "mode": Range("int", 0, 1), "device_target": Range("words", words=("Ascend", "GPU", "CPU")),
+        "mode": Range("int", 0, 1, also=(True, False)), "device_target": Range("words", words=("Ascend", "GPU", "CPU")),
         "deterministic": Range("words", words=("ON", "OFF")), "device_id": Range("int", 0, 4095),
     },
     "set_device": {"device_target": Range("words", words=("Ascend", "GPU", "CPU"))},
     "set_auto_parallel_context": {
-        "device_num": Range("int", 1, 4096), "global_rank": Range("int", 0, 4095), "gradients_mean": _SWITCH,
+        "device_num": _COUNT, "global_rank": Range("int", 0, 4095), "gradients_mean": _SWITCH,
         "full_batch": _SWITCH, "pipeline_stages": _COUNT, "enable_parallel_optimizer": _SWITCH,
     },
     "set_deterministic": {"deterministic": _SWITCH},
     "GeneratorDataset": _SETS, "MindDataset": _SETS, "TFRecordDataset": _SETS, "NumpySlicesDataset": _SETS,
     "TextFileDataset": _SETS,
-    "batch": {"drop_remainder": _SWITCH, "num_parallel_workers": _WORKERS, "batch_size": _COUNT},
+    "batch": {"drop_remainder": _SWITCH, "num_parallel_workers": _WORKERS, "batch_size": Range("int", 1, also=(-1,))},
     "repeat": {"count": Range("int", 1, also=(None, -1))},
     "Model": {"amp_level": Range("words", words=("O0", "O1", "O2", "O3", "auto"))},
     "train": {"epoch": _COUNT, "dataset_sink_mode": _SWITCH, "sink_size": Range("int", 1, also=(-1,))},
     "CheckpointConfig": {
-        "save_checkpoint_steps": Range("int", 1, also=(None, 0)), "keep_checkpoint_max": Range("int", 0, also=(None,)),
+        "save_checkpoint_steps": Range("int", 0, also=(None,)), "keep_checkpoint_max": Range("int", 0, also=(None,)),
         "integrated_save": _SWITCH, "async_save": Range("bool", also=("process", "thread")),
     },
     "DynamicLossScaler": {
-        "scale_value": Range("number", 1), "scale_factor": Range("number", 1, above=True), "scale_window": _COUNT,
+        "scale_value": Range("number", 1), "scale_factor": _COUNT, "scale_window": _COUNT,
     },
     "DynamicLossScaleManager": {
-        "init_loss_scale": Range("number", 1), "scale_factor": Range("int", 1, above=True), "scale_window": _COUNT,
+        "init_loss_scale": Range("number", 1), "scale_factor": _COUNT, "scale_window": _COUNT,
     },
-    "FixedLossScaleManager": {"loss_scale": Range("number", 1), "drop_overflow_update": _SWITCH},
+    "FixedLossScaleManager": {"loss_scale": Range("number", 1)},
     "StaticLossScaler": {"scale_value": Range("number", 1)},
     "cosine_decay_lr": {
-        "min_lr": Range("number", 0, 10), "max_lr": Range("number", 0, 10, above=True), "total_step": _COUNT,
+        "min_lr": Range("float", 0, 10), "max_lr": Range("float", 0, 10, above=True), "total_step": _COUNT,
         "step_per_epoch": _COUNT, "decay_epoch": _COUNT,
     },
     "CosineDecayLR": {
-        "min_lr": Range("number", 0, 10), "max_lr": Range("number", 0, 10, above=True), "decay_steps": _COUNT,
+        "min_lr": Range("float", 0, 10), "max_lr": Range("float", 0, 10, above=True), "decay_steps": _COUNT,
     },
     "WarmUpLR": {"learning_rate": Range("number", 0, 10), "warmup_steps": _COUNT},
     "LossMonitor": {"per_print_times": Range("int", 0)},
-    "Dropout": {"p": Range("number", 0, 1)},
+    "Dropout": {"p": Range("number", 0, 0.999999)},
+    "ModelCheckpoint": {"prefix": Range("name")},
+    **dict.fromkeys(("Adam", "AdamWeightDecay", "AdamOffload", "FusedAdamWeightDecay", "Lamb"), _RATES),
 }  # fmt: skip
 """Call to argument to what it takes. The upper bound of learning rates is the doctor's: none trains above 10."""
 FIRST = {"set_seed": "seed", "set_device": "device_target", "batch": "batch_size", "train": "epoch",
@@ -147,10 +159,14 @@ def check(node: ast.Call, name: str, names: Names, literal: Callable[[ast.expr],
     for key, expression in given:
         value, line = literal(expression)
         limit = table.get(key)
-        if value is absent or limit is None:
+        if value is absent:
             continue
         values[key] = value, line
-        if isinstance(value, (list, tuple, dict)) or (key in MIXED and value is None):
+        if (
+            limit is None
+            or (isinstance(value, (list, tuple, dict)) and key != "batch_size")
+            or (key in MIXED and value is None)
+        ):
             continue
         if not limit.takes(value):
             notes.add("file.bad_arguments", f"{key}={fill.shown(value)} ({limit.says()})", line)
@@ -168,6 +184,10 @@ def _together(
         number, shard = values.get("num_shards", (None, 0))[0], values.get("shard_id", (None, 0))
         if type(number) is int and type(shard[0]) is int and shard[0] >= number > 0:
             notes.add("file.bad_arguments", f"shard_id={shard[0]} (< {number})", shard[1])
+    for key in ("column_names", "columns_list"):
+        columns, at = values.get(key, (None, 0))
+        if name.endswith("Dataset") and isinstance(columns, list) and len(set(map(str, columns))) < len(columns):
+            notes.add("file.bad_arguments", f"{key}={fill.shown(columns)}"[:120], at)
     devices, stages = values.get("device_num", (None, 0))[0], values.get("pipeline_stages", (None, 0))
     if type(devices) is int and type(stages[0]) is int and devices > 0 and stages[0] > 0 and devices % stages[0]:
         notes.add("file.bad_arguments", f"pipeline_stages={stages[0]} (device_num={devices})", stages[1])

@@ -254,9 +254,15 @@ def _most_of(inner: dict[str, Any]) -> bool:
 def _needs(notes: fill.Notes, value: dict[str, Any], inner: dict[str, Any], lines: dict[str, int]) -> None:
     """Sizes without a value, sizes that fall back to those of another model, a type that nobody can look up."""
     for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "intermediate_size",
-                "n_embd", "n_layer", "n_head"):  # fmt: skip
+                "n_embd", "n_layer", "n_head", "rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps",
+                "hidden_act", "activation_function"):  # fmt: skip
         if key in inner and inner[key] is None:
             notes.add("file.empty_keys", key, lines[key])
+        elif key in ("hidden_act", "activation_function") and key in inner and not isinstance(inner[key], str):
+            notes.add("file.wrong_types", key, lines[key])
+    for key in ("torch_dtype", "dtype"):
+        if inner.get(key) is not None and not isinstance(inner[key], (str, dict)):
+            notes.add("file.wrong_types", key, lines[key])
     own_code = "auto_map" in value
     kind = value.get("model_type")
     first = min([line for line in lines.values() if line] or [1])
@@ -277,12 +283,25 @@ def _needs(notes: fill.Notes, value: dict[str, Any], inner: dict[str, Any], line
         if key in inner:
             continue
         other = next((name for name in OTHER_NAMES[key] if name in inner), "")
+        near = next((name for name in inner if _grown(name, key)), "")
+        if near and near not in KEYS:
+            notes.add("file.unread_keys", f"{near} ({key})", lines[near])
+            continue
         if other and (kind in LLAMA_KEYS or kind not in OWN_NAMES):
             notes.add("file.unread_keys", f"{other} ({key})", lines[other])
         elif any(letters(name) == letters(key) for name in inner):
             continue
         elif key in SIZES and kind in LLAMA_KEYS:
             notes.add("file.lacking_keys", key, lines.get("model_type", first))
+
+
+def _grown(name: str, key: str) -> bool:
+    """Whether a name is a key with a word before it, or with an ``s`` too many or too few."""
+    return (
+        name.strip().endswith(("_" + key, "." + key))
+        or name.strip() == key
+        or name.replace("s", "") == key.replace("s", "") != name
+    )
 
 
 def _with_size(kind: str) -> str:

@@ -147,6 +147,10 @@ def _exports(text: str, notes: fill.Notes) -> dict[str, Setting]:
             words.pop(0)
         if exported and words:
             _export(words, notes)
+        elif len(words) == 2 and distance(words[0].text[:20], "export") == 1 and _SET.fullmatch(words[1].text):
+            notes.add("file.bad_exports", f"{words[0].text} (export)", words[0].line)
+        elif len(words) == 2 and words[0].text in ("set", "setenv") and _SET.fullmatch(words[1].text):
+            notes.add("file.bad_exports", f"{words[0].text} {words[1].text} (export)"[:80], words[0].line)
         elif len(words) > 1 and words[1].text == "=" and re.fullmatch(r"[A-Z][A-Z0-9_]{1,60}", words[0].text):
             notes.add("file.bad_exports", f"{words[0].text} =", words[0].line)
         for word in words:
@@ -170,6 +174,9 @@ def _export(words: list[megatron.Word], notes: fill.Notes) -> None:
         if word.text == "=" or (n and word.text.startswith("=")):
             notes.add("file.bad_exports", f"{words[n - 1].text} =" if n else "=", word.line)
             return
+        if n and re.fullmatch(r"\d[\w.]*", word.text):
+            notes.add("file.bad_exports", f"{words[n - 1].text} {word.text}"[:80], word.line)
+            return
         if n and words[n - 1].text.endswith("=") and not _NAME.match(word.text) and "$" not in word.text:
             notes.add("file.bad_exports", f"{words[n - 1].text} {word.text}"[:80], word.line)
             return
@@ -189,6 +196,8 @@ def _variable(name: str, setting: Setting, notes: fill.Notes) -> None:
     value, line = setting.value, setting.line
     if not value or setting.open:
         return
+    if value[0] == "#":
+        notes.add("file.bad_exports", f"{name}={fill.shown(value)}", line)
     if name in NUMBERS:
         low, high = NUMBERS[name]
         if not _INT.fullmatch(value) or not low <= int(value) <= high:
@@ -284,9 +293,13 @@ def _options(name: str, words: list[tuple[str, tuple[int, int]]], given: dict[st
             hidden = hidden or "$" in text
             if "$" in text:
                 continue
+            if text.isdigit():
+                notes.add("file.bad_launch", text[:40], line)
             break
         key, equals, value = text.lstrip("-").partition("=")
         key = key.replace("_", "-")
+        if not text.startswith("--") and name != "msrun" and len(key) > 2 and key in TORCHRUN:
+            notes.add("file.unknown_options", f"{text.partition('=')[0]} (--{key})", line)
         if not equals and key not in SWITCH_OPTIONS and n < len(words):
             value, (_, source) = words[n]
             n += 1
@@ -310,6 +323,10 @@ def _numbers(
 
     if "master-addr" in found and host_fault(found["master-addr"][0]):
         notes.add("file.bad_launch", f"--master_addr {fill.shown(found['master-addr'][0])}", found["master-addr"][1])
+    for key, words in (("nproc-per-node", ("auto", "gpu", "cpu", "npu")), ("node-rank", ()), ("nnodes", ())):
+        text, line = found.get(key, ("", 0))
+        if name != "msrun" and text and text not in words and not re.fullmatch(r"\d{1,9}(?::\d{1,9})?", text):
+            notes.add("file.bad_launch", f"--{key.replace('-', '_')} {fill.shown(text)}", line)
     port = number("master-port")
     if name != "msrun" and "master-port" in found and (port is None or not 1 <= port[0] <= 65535):
         notes.add("file.bad_launch", f"--master_port {fill.shown(found['master-port'][0])}", found["master-port"][1])

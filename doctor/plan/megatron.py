@@ -13,7 +13,7 @@ import warnings
 from typing import NamedTuple
 
 from doctor.plan import fill, limits
-from doctor.plan.schema import Plan, Value
+from doctor.plan.schema import FIELDS, INT, Plan, Value
 
 MAX_WORDS = 20_000
 MAX_EXPANSION = 64
@@ -93,6 +93,7 @@ CHOICES = {
         "aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "none", "group_limited_greedy", "softmax_topk",
         "noaux_tc", "pai_megatron_aux_loss", "sparsemixer_topk", "quantile",
     ),
+    "distributed-backend": ("nccl", "gloo", "hccl", "mpi", "lccl", "xccl"),
     "context-parallel-algo": (
         "megatron_cp_algo", "ulysses_cp_algo", "hybrid_cp_algo", "adaptive_cp_algo", "hybrid_adaptive_cp_algo",
         "kvallgather_cp_algo", "mamba_cp_algo",
@@ -623,16 +624,23 @@ def _style(notes: fill.Notes, best: dict[str, Option], words: list[Word]) -> Non
         bare = text[2:].partition("=")[0]
         name = bare.replace("_", "-")
         meant = ""
+        plural = name[:-1] if name.endswith("s") else name + "s"
         if name in known and "_" in bare and name not in UNDERSCORED:
             meant = name
         elif name not in known and name.lower() in known:
             meant = name.lower()
+        elif name not in known and plural in known and len(name) >= LONG:
+            meant = plural
         elif name not in known and OTHER_NAMES.get(name, "") not in ("", *best):
             meant = OTHER_NAMES[name]
         if meant:
             notes.add("file.unknown_options", f"--{bare} (--{meant})", word.line)
             notes.slips.append((word.line, bare, meant))
         after = texts[n + 1] if n + 1 < len(words) else "--"
+        single = name in OPTIONS or name in limits.MEGATRON or name in CHOICES
+        third = texts[n + 2] if n + 3 < len(words) else "--"
+        if single and "=" not in text and _FLOAT.fullmatch(after) and _FLOAT.fullmatch(third):
+            notes.add("file.stray_words", f"--{bare} {after} {third}"[:80], word.line)
         if name in SWITCHES and "=" not in text and re.fullmatch(r"(?i)true|false|1|0|yes|no|on|off", after):
             notes.add("file.stray_words", f"--{bare} {after}", word.line)
     kind = best["tokenizer-type"].values[:1] if "tokenizer-type" in best else ()
@@ -734,6 +742,8 @@ def _lost(plan: Plan, notes: fill.Notes, text: str, best: dict[str, Option]) -> 
             notes.add("file.lost_variables", name, text.count("\n", 0, given.end()) + 1)
 
 
+LONG = 10
+"""Length of an option from which a lost or added ``s`` is a slip and not another option."""
 SPLITS = 3
 """Training, validation and test."""
 
@@ -812,6 +822,8 @@ def _broken(notes: fill.Notes, best: dict[str, Option], words: list[Word]) -> No
             after = _plain(words[n + 1].text).replace("_", "-")
             if after in known:
                 notes.add("file.broken_options", f"-- {after} (--{after})", word.line)
+        elif begun and re.fullmatch(r"__[A-Za-z][\w-]+", text) and name.lstrip("-") in known:
+            notes.add("file.broken_options", f"{text} (--{name.lstrip('-')})", word.line)
         elif begun and re.fullmatch(r"-[A-Za-z][\w-]+", text) and name in known:
             notes.add("file.broken_options", f"{text} (--{name})", word.line)
     numbers = (OPTIONS.keys() | limits.MEGATRON.keys() | CHOICES.keys()) - FLAGS.keys()
@@ -885,6 +897,9 @@ def _put(plan: Plan, notes: fill.Notes, name: str, option: Option, key: str) -> 
         value = int(text)
     elif _FLOAT.fullmatch(text):
         value = float(text)
+    if isinstance(value, float) and FIELDS["plan." + name].type == INT:
+        # argparse takes type=int: 32.0 is none
+        notes.add("file.wrong_types", key, option.source or option.line)
     if fill.put(plan, notes, name, value, option.line, key, plan.file) and option.source:
         spots = ((option.line, notes.text(option.line)), (option.source, notes.text(option.source)))
         plan.values[name] = plan.values[name]._replace(spots=spots)

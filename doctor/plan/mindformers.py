@@ -228,6 +228,8 @@ WORDS = {
     "moe_token_dispatcher_type": ("alltoall", "alltoall_deredundency", "alltoall_zero_redundancy", "allgather"),
     "scoring_func": ("sigmoid", "softmax", "sqrtsoftplus"),
     "search_mode": ("recursive_programming", "dynamic_programming", "sharding_propagation"),
+    "pet_type": ("lora", "slora", "multi_lora", "prefixtuning", "ptuning2", "ptuning", "adalora", "low_rank_adapter",
+                 "lora_moe", "pt2", "pet_adapter"),
     "extend_method": ("none", "pi", "ntk", "yarn", "llama3", "dynamic_ntk", "linear"),
 }  # fmt: skip
 """Words that a key takes: mindformers ``transformer_config.py``, ``modules/activation.py``, ``moe/router.py``;

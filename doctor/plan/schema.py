@@ -86,6 +86,7 @@ file.bad_patterns    list    -      regular expressions that cannot be compiled
 file.bad_exports     list    -      environment variables with a value their reader does not take
 file.bad_launch      list    -      addresses, ports, ranks and counts with which no launcher starts
 file.bad_arguments   list    -      arguments of MindSpore calls with a type or value that the call refuses
+file.odd_numbers     list    -      whole numbers in another base than ten
 file.lost_variables  list    -      variables for one size that nothing uses, while another's stands in its place
 file.conflicts       list    -      options of a launch script that exclude each other
 file.lacking_options list    -      options of a launch script without the one they need

@@ -81,6 +81,9 @@ NAMES = {**{k: v for k, v in MODEL.items() if v.startswith("model.") and k not i
          "total_steps": "schedule.total_steps", "dropout_rate": "model.hidden_dropout"}  # fmt: skip
 """Names of constants, fields and keywords that mean the same everywhere."""
 
+SIZES = ("model.hidden_size", "model.num_layers", "model.num_heads", "model.kv_heads", "model.vocab_size",
+         "model.seq_length")  # fmt: skip
+
 _NOT = object()
 MAX_NODES = 200_000
 
@@ -270,7 +273,9 @@ class _Reader:
         try:
             coerce(value, FIELDS["plan." + target].type)
         except (TypeError, OverflowError):
-            # a name may mean something else in this script
+            # a name may mean something else in this script, but not a size that is a number
+            if target in SIZES and (fill.is_number_text(value) or isinstance(value, float)):
+                self.notes.add("file.text_numbers" if isinstance(value, str) else "file.wrong_types", key, line)
             self.plan.block(target, f"{key} at line {line} has another type")
             return
         fill.put(self.plan, self.notes, target, value, line, key, self.plan.file)

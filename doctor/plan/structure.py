@@ -96,14 +96,19 @@ def _needs(tree: Node, notes: fill.Notes, based: bool, pynative: bool) -> None:
         if node is None or node.kind != "map" or not node.data or "type" in node.data or "default" in node.data:
             continue
         notes.add("file.lacking_keys", f"{name}.type", owner.line_of(name) if owner is not None else 0)
-    outer = tree.data.get("model")
-    node = outer.data.get("model_config") if outer is not None and outer.kind == "map" else None
-    legacy = tree.data.get("use_legacy")
-    if node is None or node.kind != "map" or outer is None or "arch" not in outer.data:
+    _rate(tree, notes)
+
+
+def _rate(tree: Node, notes: fill.Notes) -> None:
+    """A schedule without the rate, which all classes of it ask for (``core/lr/lr_schedule.py``)."""
+    node, optimizer = tree.data.get("lr_schedule"), tree.data.get("optimizer")
+    kind = node.at("type") if node is not None and node.kind == "map" else None
+    if node is None or kind is None or not str(kind.data).endswith("LR"):
         return
-    named = {"type", "model_type", "architectures"} & set(map(str, node.data))
-    if len(node.data) > 1 and not named and (legacy is None or legacy.data is not False):
-        notes.add("file.lacking_keys", "model_config.type", outer.line_of("model_config"))
+    elsewhere = optimizer is not None and optimizer.kind == "map" and "learning_rate" in optimizer.data
+    others = any(word in node.data for word in (*OTHER_NAMES["learning_rate"], "learning_rate", "default", "groups"))
+    if not elsewhere and not others:
+        notes.add("file.lacking_keys", "lr_schedule.learning_rate", tree.line_of("lr_schedule"))
 
 
 def _strayed(tree: Node, notes: fill.Notes, table: dict[str, Any], pynative: bool) -> None:
@@ -128,6 +133,7 @@ def _strayed(tree: Node, notes: fill.Notes, table: dict[str, Any], pynative: boo
             if strayed and key not in tree.data and line not in told and not (inner and key not in TOP):
                 notes.add("file.misplaced_keys", f"{path}.{key}", line)
                 told.add(line)
+    _renamed(tree, notes, table, pynative)
     homes = _homes(tree, table, pynative)
     sections = table["pynative"] if pynative else table["sections"]
     for name, node in [("", tree), *tree.data.items()]:
@@ -142,6 +148,26 @@ def _strayed(tree: Node, notes: fill.Notes, table: dict[str, Any], pynative: boo
                 continue
             notes.add("file.misplaced_keys", f"{name}.{key} ({home})" if name else f"{key} ({home})", line)
         _other_names(name, node, notes, told)
+
+
+SHARE = 0.7
+"""Share of the keys of an unknown section that a known one must read for it to be that one under another name."""
+
+
+def _renamed(tree: Node, notes: fill.Notes, table: dict[str, Any], pynative: bool) -> None:
+    """Sections that nothing reads, with the keys of one that is missing."""
+    sections = table["pynative"] if pynative else table["sections"]
+    known = {*sections, *table["sections"][""], *table["maps"], *HOMES, *LISTS, "pynative", "model"}
+    for raw, node in tree.data.items():
+        name = str(raw)
+        if name in known or node.kind != "map" or len(node.data) < 2:
+            continue
+        keys = set(map(str, node.data)) - {"type"}
+        for section, names in sections.items():
+            if section in HOMES and section not in tree.data and keys and len(keys & set(names)) >= SHARE * len(keys):
+                notes.add("file.unread_keys", f"{name} ({section})", tree.line_of(name))
+                notes.slips.append((tree.line_of(name), name, section))
+                break
 
 
 def _homes(tree: Node, table: dict[str, Any], pynative: bool) -> dict[str, str]:
@@ -186,8 +212,12 @@ def _values(tree: Node, notes: fill.Notes) -> None:
             key, line = str(raw), node.line_of(raw)
             if child.kind != "scalar":
                 pending.append(child)
+                if key == "prefix" and "save_checkpoint_steps" in node.data:
+                    notes.add("file.wrong_types", key, line)
                 continue
             value = child.data
+            if type(value) is int and (written := _odd_number(child.text)):
+                notes.add("file.odd_numbers", f"{key} {written} = {fill.shown(value)}", line)
             if not isinstance(value, str) or "$" in value:
                 continue
             if key in COLUMN_LISTS and re.fullmatch(r"\(.*\)", value.strip()):
@@ -202,6 +232,12 @@ def _values(tree: Node, notes: fill.Notes) -> None:
                 kind = node.data.get("type")
                 if kind is not None and kind.data == "MindDataset":
                     notes.add("file.wrong_files", f"{key} {fill.shown(value)} (MindDataset: .mindrecord)", line)
+
+
+def _odd_number(text: str) -> str:
+    """A whole number that YAML 1.1 reads in another base than it is meant: ``0x16``, ``010``, ``4:30``."""
+    found = re.search(r"(?:^|[\s:])([-+]?(?:0x[\da-fA-F_]+|0[0-7_]+|0b[01_]+|\d+(?::[0-5]?\d)+))\s*(?:#.*)?$", text)
+    return found[1] if found else ""
 
 
 def pattern_fault(value: str) -> str:

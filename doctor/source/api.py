@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import difflib
 import os
 from collections.abc import Sequence
@@ -124,7 +125,7 @@ def judge(module: Module, known: Known, patched: frozenset[str] = frozenset()) -
     module.understand(known)
     out: list[Trouble] = []
     said: set[tuple[str, int]] = set()
-    for use in module.uses:
+    for use in (*module.uses, *_of_stars(module, known)):
         _use(module, use, known, patched, out, said)
     adapted = any(u.name.startswith(ADAPTERS) for u in module.uses)
     for call in module.calls:
@@ -135,6 +136,27 @@ def judge(module: Module, known: Known, patched: frozenset[str] = frozenset()) -
     out.sort(key=lambda t: (t.line, getattr(t.node, "col_offset", 0)))
     given = {package: bool(getattr(known.target, package)) for package in PACKAGES}
     return [t._replace(use=replacement(t, known), given=given[t.package]) for t in out]
+
+
+def _of_stars(module: Module, known: Known) -> list[Use]:
+    """Names that nothing binds, in a file whose star imports are all of MindSpore's, and that the starred module has in
+    another release: they come from the star and are gone."""
+    if not module.stars or any(star.split(".", 1)[0] not in PACKAGES for star in module.stars):
+        return []
+    found = []
+    for name, node, guarded in module.loose:
+        if guarded or hasattr(builtins, name) or any(known.has(star, name) for star in module.stars):
+            continue
+        for star in module.stars:
+            package = star.split(".", 1)[0]
+            answer = known.find(star)
+            if answer is None or answer[1].is_open(star) or not known.whole(package):
+                continue
+            if elsewhere(package, f"{star}.{name}", answer[1].version):
+                line = getattr(node, "lineno", 0)
+                found.append(Use(f"{star}.{name}", node, line, False, module.top))
+                break
+    return found
 
 
 @lru_cache(maxsize=1)

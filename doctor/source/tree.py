@@ -170,9 +170,11 @@ class Module:
     def qualified(self, node: ast.AST | None, scope: Scope, depth: int = 0) -> str | None:
         """``mindspore.nn.Dense`` of a name or attribute chain, None if it is not an import or several things."""
         parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
+        while isinstance(node, ast.Attribute) or (isinstance(node, ast.Call) and asked(node)):
+            parts.append(node.attr if isinstance(node, ast.Attribute) else asked(node))
+            node = node.value if isinstance(node, ast.Attribute) else node.args[0]
+        if isinstance(node, ast.Call) and depth <= 8:
+            return self._imported(node, scope, parts)
         if not isinstance(node, ast.Name) or depth > 8:
             return None
         found = scope.find(node.id)
@@ -183,7 +185,7 @@ class Module:
         for binding in bindings:
             if binding.kind == "import":
                 names.add(binding.value)
-            elif binding.kind == "expr" and isinstance(binding.value, (ast.Name, ast.Attribute)):
+            elif binding.kind == "expr" and isinstance(binding.value, (ast.Name, ast.Attribute, ast.Call)):
                 inner = self.qualified(binding.value, home, depth + 1)
                 if inner is None:
                     return None
@@ -193,6 +195,17 @@ class Module:
         if len(names) != 1:
             return None
         return ".".join([names.pop(), *reversed(parts)])
+
+    def _imported(self, node: ast.Call, scope: Scope, parts: list[str]) -> str | None:
+        """The module that ``importlib.import_module("…")`` gives, and what is taken from it."""
+        named = node.args[0] if len(node.args) == 1 and not node.keywords else None
+        if not isinstance(named, ast.Constant) or not isinstance(named.value, str) or named.value[:1] in ("", "."):
+            return None
+        if not isinstance(node.func, (ast.Name, ast.Attribute)):
+            return None
+        if self.qualified(node.func, scope, 8) != "importlib.import_module":
+            return None
+        return ".".join([named.value, *reversed(parts)])
 
     def _from_star(self, name: str, parts: list[str]) -> str | None:
         for star in reversed(self.stars):
@@ -340,6 +353,15 @@ class Module:
         return bool(found) and any(b.guarded for b in found[1]) if found else False
 
 
+def asked(node: ast.Call) -> str:
+    """The attribute that ``getattr(x, "name")`` asks for; "" for other calls, and with a value for its absence."""
+    if isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) == 2 and not node.keywords:
+        name = node.args[1]
+        if isinstance(name, ast.Constant) and isinstance(name.value, str) and name.value.isidentifier():
+            return name.value
+    return ""
+
+
 class _Walker:
     """One pass over the tree: scopes, bindings, chains, calls, guards."""
 
@@ -378,11 +400,14 @@ class _Walker:
             self.parents[inner.value] = inner
             inner = inner.value
         if not isinstance(inner, ast.Name):
-            self.module._raw.pop()
+            if not isinstance(inner, ast.Call):
+                self.module._raw.pop()
             self.visit(inner, scope, guarded)
 
     def call(self, node: ast.Call, scope: Scope, guarded: bool) -> None:
         self.module._raw_calls.append((node, scope, guarded))
+        if asked(node) and scope.find("getattr") is None:
+            self.module._raw.append((node, scope, guarded))
         self.body(node, scope, guarded)
 
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: Scope, guarded: bool) -> None:
