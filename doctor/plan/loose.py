@@ -96,6 +96,7 @@ notes.label_length    max_label_len max_text_len
 notes.label_steps     pred_seq_len
 notes.overflow_update overflow_still_update
 notes.expert_mp       expert_tensor_parallel_size
+notes.cp_way          context_parallel_algo cp_comm_type
 notes.world           world_size worldsize rank_size total_devices total_npus
 notes.edge_layers     decoder_first_pipeline_num_layers decoder_last_pipeline_num_layers
 notes.edge_layers     num_layers_in_first_pipeline_stage num_layers_in_last_pipeline_stage

@@ -342,6 +342,7 @@ notes.label_length   int     -      longest label of text recognition
 notes.label_steps    int     -      steps of the prediction that the labels are aligned with
 notes.overflow_update bool   -      an overflow does not keep a step from being applied
 notes.expert_mp      int     -      tensor parallel size of experts
+notes.cp_way         string  -      how sequences are exchanged in context parallelism
 notes.world          int     -      processes of the whole job
 notes.whole_model    bool    -      all weights of a model of billions of parameters are trained, no adapter
 notes.states_gib     double  GiB    weights, gradients and optimizer states of one device when all weights are trained
