@@ -383,7 +383,10 @@ def _deepspeed(plan: Plan, table: Table) -> None:
     host = next((r for r in table.rows if r.key == "device" and r.sections[-1:] == ("offload_optimizer",)), None)
     host = host or table.row("offload_optimizer_device")
     kind = plan.get("optimizer.type", "")
-    if host is not None and host.node.data == "cpu" and "fused" in kind.lower():
+    unforced = table.row("zero_force_ds_cpu_optimizer")
+    # AdamW of torch is exchanged by Accelerate (map_pytorch_optim_to_deepspeed)
+    own = "fused" in kind.lower() and "torch" not in kind.lower()
+    if host is not None and host.node.data == "cpu" and own and not (unforced and unforced.node.data is False):
         table.put(plan, "notes.fused_on_host", True, host)
     autos = [row for row in table.rows if row.node.data == "auto" and not row.key.startswith(("flash", "attn"))]
     if autos and {"ds_config", "zero_optimization", "gradient_clipping", "fp16", "bf16"} & table.keys:

@@ -355,11 +355,16 @@ notes.label_length   int     -      longest label of text recognition
 notes.label_steps    int     -      steps of the prediction that the labels are aligned with
 notes.overflow_update bool   -      an overflow does not keep a step from being applied
 notes.expert_mp      int     -      tensor parallel size of experts
+notes.cp_way         string  -      how sequences are exchanged in context parallelism
 notes.world          int     -      processes of the whole job
 notes.whole_model    bool    -      all weights of a model of billions of parameters are trained, no adapter
 notes.states_gib     double  GiB    weights, gradients and optimizer states of one device when all weights are trained
 notes.edge_layers    int     layer  layers of the first or last stage as written
+notes.nodes          int     -      servers of the run
+notes.executor       string  -      what vLLM starts its workers by: mp, ray
+notes.cut_sequence   int     -      devices that share the tokens of a sequence, beside context parallelism
 notes.mini_batch     int     -      prompts of one update of PPO
+notes.dynamic_batch  bool    -      batches are cut by tokens, not by samples (verl)
 notes.lora_rank      int     -      rank of an adapter
 notes.max_lora_rank  int     -      highest rank a serving engine takes
 notes.unsloth        bool    -      kernels of unsloth are used
