@@ -140,6 +140,13 @@ _ORDINAL = lazy_bytes(
 )
 """Chinese counters: the number stands before the name of what it counts"""
 _BRACKETS = lazy_bytes(rb"\[[ ]{0,8}(?P<n>\d{1,12})/[ ]{0,8}(?P<total>\d{1,12})\]")
+_LISTED_NUMBER = rb"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|(?:nan|NaN|inf|Inf)(?:inity)?)"
+_LISTED = lazy_bytes(
+    rb"(?i:(?<![A-Za-z\d])(?P<name>(?:[a-z]{1,10}[_ ]?)?loss))['\"]?[ \t]{0,3}[:=][ \t]{0,3}\[[ \t]{0,3}"
+    rb"(?P<values>" + _LISTED_NUMBER + rb"(?:(?:[ \t]{0,3},[ \t]{0,3}|[ \t]{1,3})" + _LISTED_NUMBER + rb"){2,2047})"
+    rb"[ \t]{0,3}(?P<end>\]|,?[ \t]{0,3}\r?$)"
+)
+_COUNTS = lazy_bytes(rb"(?i)(?:step|epoch|iter)\w{0,8}['\"]?[ \t]{0,3}[:=]?[ \t]{0,3}\[?\d")
 _RANK = lazy_bytes(rb"^\[(?:rank|default|Rank|RANK)[ _:]?(\d{1,6})\]|^\(\w{1,40} (?:rank|RANK)[=_ ]?(\d{1,6})")
 _TOKEN = lazy_bytes(
     rb"(?P<bar>%\|[^|\n]{0,400}\|)|(?P<num>"
@@ -359,6 +366,24 @@ def _layout(line: bytes) -> _Layout | None:
     find = pattern.match if bar else pattern.search
     local = any(v.local for v in values)
     return _Layout(find, columns, factors, kind, counter, units, total, inferred, local)
+
+
+def _listed(line: bytes) -> tuple[str, list[bytes]] | None:
+    """(train or eval, the values) of a line that holds a course of losses as one list, and no step; no values of a list
+    whose end is not there.
+
+    >>> _listed(b'{"loss": [2.5, 2.4, nan]}')
+    ('train', [b'2.5', b'2.4', b'nan'])
+    """
+    found = _LISTED.search(line) if b"[" in line else None
+    if found is None or _COUNTS.search(line):
+        return None
+    evaluated = found["name"].lower().startswith((b"val", b"eval", b"test", b"dev"))
+    return "eval" if evaluated else "train", re.split(rb"[ \t,]+", found["values"]) if found["end"] == b"]" else []
+
+
+def _nothing(data: bytes, start: int, stop: int) -> None:
+    """The values of a list are no line of a make."""
 
 
 class Steps:
@@ -714,6 +739,8 @@ class Collector:
         self._rows_now: _Rows | None = None  # the track and layout of the line before
         self._long: _Rows | None = None  # the newest track of which not every line is read
         self._all = False  # whether every line is looked at: no word says where the values stand
+        self._list: tuple[bytes, int] | None = None  # the only line with a list of losses, and where it is
+        self._lists = 0  # such lines met
 
     def take(
         self, chunk: bytes, base: int, hits: Sequence[int], before: int, others: Sequence[int] = (),
@@ -897,6 +924,19 @@ class Collector:
             self._unread += 1
             return
         line = data[start:stop][:LINE]
+        if b"[" in line and _listed(line) is not None:
+            self._lists += 1
+            if self._lists == 1:
+                self._list = line, where
+                return  # see _course()
+            if self._list is not None:
+                # one list a line: the parts of a loss, or of a step; the first value stands for the line
+                (first, at), self._list = self._list, None
+                self._look_up(first, first, 0, len(first), at)
+        self._look_up(line, data, start, stop, where)
+
+    def _look_up(self, line: bytes, data: bytes, start: int, stop: int, where: int) -> None:
+        """The values of a line of a make that was not met yet."""
         if line.lstrip()[:1] in (b"#", b'"') or (line.startswith(_RECORDS) and b"):2" in line[:120]):
             return  # a comment, or a record of MindSpore or CANN: no training line
         self._looked_up += 1
@@ -940,11 +980,22 @@ class Collector:
             self._wanted = False
         return self.so_far(name)
 
+    def _course(self) -> list[_Rows]:
+        """The course of losses that a single line of the source lists, if its lines hold no other."""
+        found = _listed(self._list[0]) if self._list is not None else None
+        if self._list is None or found is None or any(rows.kind == found[0] for rows in self.tracks.values()):
+            return []
+        rows = _Rows(None, found[0], "", self.limit)
+        layout = _Layout(_nothing, ("loss",), (1.0,), found[0], "", {}, 0, inferred=False)
+        for value in found[1]:
+            rows.add(layout, (value,), self._list[1])
+        return [rows]
+
     def so_far(self, name: str, *, texts: bool = True) -> tuple[Track, ...]:
         """The tracks up to the last whole line, with or without its texts. They share their columns with the collector:
         use them before the next chunk is taken."""
         out = []
-        for rows in self.tracks.values():
+        for rows in [*self.tracks.values(), *self._course()]:
             rows.flush()
             rows.level()
             if not rows.lines:

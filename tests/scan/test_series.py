@@ -455,3 +455,38 @@ def test_one_number_of_another_make_leaves_all_to_float(odd):
     load_numpy()
     assert series._at_once([b"1.25"] * 100) is not None
     assert series._at_once([b"1.25"] * 100 + [odd]) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "values"),
+    [
+        ("loss: [2.5, 2.25, 900.0, nan]", "train", [2.5, 2.25, 900.0, math.nan]),
+        ('  "train_loss": [2.5,2.25, 2e0],', "train", [2.5, 2.25, 2.0]),
+        ("eval_loss = [2.5 2.25 inf]", "eval", [2.5, 2.25, math.inf]),
+        ("{'acc': [0.1, 0.2], 'loss': [3.0, 2.0, 1.5], 'val_loss': [3.5, 2.5, 2.0]}", "train", [3.0, 2.0, 1.5]),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "learning_rate: 1e-4\nbatch: 4\n"])
+def test_a_list_of_losses_is_a_course(matcher, line, kind, values, before):
+    (track,) = scan_text(matcher, f"{before}{line}\n").tracks
+    assert track.kind == kind
+    assert str(list(track.columns["loss"])) == str(values)
+    assert set(track.lines) == {before.count("\n") + 1}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"loss: [{n}.5, 0.25, 0.125]\n" for n in range(9, 0, -1)),  # the parts of a loss, line by line
+        "".join(f"epoch: 1, step: {10 - n}, loss: [{n}.5, 0.25, 0.125]\n" for n in range(9, 0, -1)),
+    ],
+)
+def test_lists_on_many_lines_stand_for_a_step_each(matcher, text):
+    (track,) = scan_text(matcher, text).tracks
+    assert list(track.columns["loss"]) == [n + 0.5 for n in range(9, 0, -1)]
+    assert list(track.lines) == list(range(1, 10))
+
+
+def test_a_list_without_its_end_gives_no_course(matcher):
+    assert not scan_text(matcher, "loss: [2.5, 2.25, 2.0,\n 1.5]\n").tracks
+    assert not scan_text(matcher, "loss: [" + "2.5, " * 4000 + "1.5]\n").tracks
