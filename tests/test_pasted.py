@@ -150,3 +150,18 @@ def test_an_error_code_that_is_not_in_the_catalogue_is_no_health(tmp_path: Path,
     path = tmp_path / "paste.log"
     path.write_text(text + "\n", encoding="utf-8")
     assert diagnose([str(path)]).verdict == "unknown"
+
+
+def test_a_pasted_command_that_starts_a_container_is_judged_with_its_line_and_a_sound_one_is_no_health(
+    tmp_path: Path,
+) -> None:
+    nodes = "--device /dev/davinci_manager --device /dev/devmm_svm --device /dev/hisi_hdc"
+    run = "docker run -it --device /dev/davinci0 {} -v /usr/local/Ascend/driver:/usr/local/Ascend/driver img bash\n"
+    path = tmp_path / "note.txt"
+    path.write_text("npu-smi info -l\n" + run.format(""))
+    report = diagnose([str(path)])
+    first = report.diagnoses[0]
+    assert (first.rule, first.evidence[0].source, first.evidence[0].line) == ("ENV752", str(path), 2)
+    path.write_text("npu-smi info -l\n" + run.format(nodes))
+    report = diagnose([str(path)])
+    assert (report.verdict, report.diagnoses) == ("unknown", ())
