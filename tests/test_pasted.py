@@ -184,3 +184,18 @@ def test_a_page_of_documentation_is_not_taken_for_a_run(tmp_path: Path) -> None:
     path.write_text("# Serving\n\nQ: out of memory on the NPU?\n\n- `Too many open files`: raise ulimit -n\n")
     report = diagnose([str(path)])
     assert not report.diagnoses and report.inputs[0].state == "not_judged"
+
+
+def test_a_pasted_command_that_starts_a_container_is_judged_with_its_line_and_a_sound_one_is_no_health(
+    tmp_path: Path,
+) -> None:
+    nodes = "--device /dev/davinci_manager --device /dev/devmm_svm --device /dev/hisi_hdc"
+    run = "docker run -it --device /dev/davinci0 {} -v /usr/local/Ascend/driver:/usr/local/Ascend/driver img bash\n"
+    path = tmp_path / "note.txt"
+    path.write_text("npu-smi info -l\n" + run.format(""))
+    report = diagnose([str(path)])
+    first = report.diagnoses[0]
+    assert (first.rule, first.evidence[0].source, first.evidence[0].line) == ("ENV752", str(path), 2)
+    path.write_text("npu-smi info -l\n" + run.format(nodes))
+    report = diagnose([str(path)])
+    assert (report.verdict, report.diagnoses) == ("unknown", ())

@@ -108,6 +108,14 @@ notes.dynamic_batch   use_dynamic_bsz
 notes.lora_rank       lora_rank lora_r
 notes.max_lora_rank   max_lora_rank vllm_max_lora_rank
 notes.unsloth         use_unsloth
+notes.generations     num_generations
+notes.ulysses         ulysses_sequence_parallel_size ulysses_size ulysses_degree
+notes.decode_cp       decode_context_parallel_size dcp_size
+notes.page_size       page_size
+notes.prompt_length   max_prompt_length
+notes.answer_length   max_response_length
+notes.tokens_per_device ppo_max_token_len_per_gpu
+notes.dynamic_batch   use_dynamic_bsz
 """
 NAMES: dict[str, list[str]] = {}
 """What a name means, in lower case with underscores; some tell two things."""

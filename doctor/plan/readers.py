@@ -38,8 +38,10 @@ trainer      save_strategy predict_with_generate
 accelerate   compute_environment distributed_type fsdp_config
 mindyolo     per_batch_size strict_load overflow_still_update sync_bn ms_loss_scaler nc
 mindocr      character_dict_path pred_seq_len drop_overflow_update max_text_len
+sglang       mem_fraction_static chunked_prefill_size attention_backend disable_radix_cache disable_cuda_graph
 mindie       maxseqlen maxinputtokenlen npudeviceids npumemsize
-verl         ppo_mini_batch_size ppo_micro_batch_size_per_gpu actor_rollout_ref
+verl         ppo_mini_batch_size ppo_micro_batch_size_per_gpu actor_rollout_ref ppo_max_token_len_per_gpu
+trainer      num_generations
 mindspore    amp_level max_device_memory device_target jit_level
 """
 _NAMED = (
@@ -165,6 +167,7 @@ def complete(plan: Plan, table: Table) -> Plan:
         table.put(plan, "notes.chip", table.chip, table.chip_row)
     _versions(plan, table)
     _switches(plan, table)
+    _bnb(plan, table)
     _words_for_numbers(plan, table)
     _positions(plan, table)
     _model(plan, table)
@@ -212,6 +215,18 @@ def _switches(plan: Plan, table: Table) -> None:
         first = texts[0][0]
         value = [word for _, word in texts]
         plan.put("notes.text_switches", Value(value, "set", table.path, first.line, "enabled", first.shown, "", spots))
+
+
+def _bnb(plan: Plan, table: Table) -> None:
+    """Whether the weights are quantized by bitsandbytes while they are loaded: LLaMA-Factory does so unless told."""
+    row = table.row("load_in_4bit", "load_in_8bit")
+    if row is not None and row.node.data is True:
+        table.put(plan, "notes.bnb", True, row)
+    row = table.row("quantization_bit", "quant_bits")
+    method = table.row("quantization_method", "quant_method")
+    word = str(method.node.data).lower() if method is not None else "bnb" if "llamafactory" in table.speaks else ""
+    if row is not None and row.node.data in (4, 8) and word in ("bnb", "bitsandbytes"):
+        table.put(plan, "notes.bnb", True, row)
 
 
 _COUNTS = fill.words("""

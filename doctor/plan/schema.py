@@ -265,6 +265,9 @@ shell.launch_module  list    -      launch modules that do not exist
 shell.launch_options list    -      options that run_mindformer.py does not take
 shell.table_options  list    -      options that hccl_tools.py does not take
 shell.msprof_options list    -      options that msprof is not documented with
+shell.docker_lacks   list    -      device nodes that a container with an NPU needs and is not given
+shell.docker_driver  list    -      the driver's folder, where a container with an NPU is not given it
+shell.docker_all     list    -      cards named for a container that gets all devices anyway
 checkpoint.save      bool    -      checkpoints are written
 checkpoint.interval  int     step   steps between two checkpoints
 checkpoint.keep      int     -      checkpoints kept
@@ -368,6 +371,15 @@ notes.dynamic_batch  bool    -      batches are cut by tokens, not by samples (v
 notes.lora_rank      int     -      rank of an adapter
 notes.max_lora_rank  int     -      highest rank a serving engine takes
 notes.unsloth        bool    -      kernels of unsloth are used
+notes.generations    int     -      answers to one prompt that are compared in GRPO
+notes.ulysses        int     -      ranks that share the heads of one sequence (Ulysses)
+notes.decode_cp      int     -      ranks that share the key and value cache of one sequence
+notes.page_size      int     token  tokens of one page of the key and value cache
+notes.prompt_length  int     token  longest prompt in reinforcement learning
+notes.answer_length  int     token  longest answer in reinforcement learning
+notes.tokens_per_device int  token  most tokens of one pass of PPO on a device
+notes.dynamic_batch  bool    -      passes of PPO are filled by tokens, not by samples
+notes.bnb            bool    -      weights are quantized by bitsandbytes
 """
 
 FACTS = """
