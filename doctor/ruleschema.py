@@ -759,6 +759,10 @@ def regex_problem(pattern: str, *, anchor: bool) -> str | None:
         return "matches the empty text"
     if re.search(r"\[[^\]]*[^\x00-\x7f][^\]]*\]", pattern):
         return "non-ASCII characters inside [...]: GBK logs cannot be matched; use (a|b)"
+    from doctor.scan.backtrack import repeat_in_repeat
+
+    if repeat_in_repeat(pattern):
+        return "a repeat in a repeat with nothing fixed beside it may take for ever: let each round end in a fixed text"
     import re2
 
     options = re2.Options()
