@@ -118,7 +118,7 @@ def _tops(above: Array, rows: Rows, width: int) -> list[int]:
         return []
     starts = np.flatnonzero(np.diff(rows, prepend=rows[0] - width - 1) > width)
     best = np.maximum.reduceat(above[rows], starts)
-    stops = np.append(starts[1:], len(rows))
+    stops: Rows = np.append(starts[1:], len(rows))
     chosen = np.argsort(-best)[:MOST]
     return [int(rows[starts[k] + np.argmax(above[rows[starts[k] : stops[k]]])]) for k in chosen]
 
