@@ -16,6 +16,7 @@ from doctor.groups import (
     place_of,
     rank_of_pid,
     steps_in_files,
+    survives,
     topic_of,
 )
 from doctor.rulebase import RuleBase
@@ -91,7 +92,7 @@ def examine(
         for g in sorted(groups, key=lambda g: -(g.moment or 0.0))
         if g.kind == "wait" and not g.recovered and g.rank is not None and g.rank != tardy
     }
-    groups = _only_warned(groups, sources)
+    groups = _last_words(base, _only_warned(groups, sources))
     if not any(_counts(g) or (g.kind == "stopped" and not g.recovered) for g in groups) and _went_on(groups, run):
         named, _ = waits.ends_of(edges)
         groups = [
@@ -335,6 +336,25 @@ def _placed(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> Sequ
     if len(loose) != 1 or named not in run.missing or votes[named] * 2 < sum(votes.values()):
         return groups
     return [g._replace(rank=named) if g.rank is None and g.source.order in loose else g for g in groups]
+
+
+def _last_words(base: RuleBase, groups: Sequence[Group]) -> Sequence[Group]:
+    """An exception behind which a rank's log goes on no more ended the rank, though its rule only warns."""
+
+    def ended(group: Group) -> bool:
+        return (
+            group.kind == ""
+            and group.rank is not None
+            and not group.recovered
+            and group.rule in base
+            and base[group.rule].severity == "warning"
+            and base[group.rule].role in ("root", "either")
+            and not survives(base[group.rule].topic)
+            and EXCEPTION.match(group.first.text) is not None
+            and not _over(group.source, group.first)
+        )
+
+    return [g._replace(kind="own") if ended(g) else g for g in groups]
 
 
 def _only_of(host: str | None, other: str) -> bool:

@@ -132,7 +132,8 @@ def _order(
     blamed = _blamed(cause, first_place)
     return (
         cause.lead.recovered,
-        _severity_class(cause),
+        # an exception that ended a rank is an error there, though its rule only warns
+        0 if blamed and cause.lead.kind == "own" else _severity_class(cause),
         # what the rank that failed first says of its own failure
         not blamed,
         # of a whole run that ended, what ended it comes before what it could live with, unless that is what ended it

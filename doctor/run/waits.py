@@ -222,11 +222,15 @@ def _left_over(
     if len({host for host, _ in unknown}) == 1 and len(silent) == 1:
         ranks = sorted(silent[0])
         return {(host, device): ranks[device] for host, device in unknown if device < len(ranks)}
-    starts = {next(iter(shifts)) for shifts in first.values() if len(shifts) == 1}
-    left = [start for start in range(0, world, cards or 1) if start not in starts]
-    if len({host for host, _ in unknown}) != 1 or len(left) != 1 or any(start % cards for start in starts):
+    if len({host for host, _ in unknown}) != 1:
         return {}
-    return {(host, device): left[0] + device for host, device in unknown if device < cards}
+    starts = {next(iter(shifts)) for shifts in first.values() if len(shifts) == 1}
+    # not all cards are named; servers have eight or sixteen
+    for size in sorted(size for size in {cards, 8, 16} if cards <= size and starts):
+        left = [start for start in range(0, world, size or 1) if start not in starts]
+        if size and world % size == 0 and len(left) == 1 and all(start % size == 0 for start in starts):
+            return {(host, device): left[0] + device for host, device in unknown if device < size}
+    return {}
 
 
 def _peers(text: str) -> list[str]:
