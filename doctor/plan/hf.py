@@ -277,7 +277,7 @@ def _needs(notes: fill.Notes, value: dict[str, Any], inner: dict[str, Any], line
     if isinstance(named, list) and not [n for n in named if isinstance(n, str) and n]:
         notes.add("file.empty_keys", "architectures", lines.get("architectures", first))
     lost = [key for key in SIZES if key not in inner]
-    if not _most_of(inner) or (kind not in LLAMA_KEYS and len(lost) != 1):
+    if not _most_of(inner) or (str(kind) not in LLAMA_KEYS and len(lost) != 1):
         return
     for key in (*lost, "num_key_value_heads"):
         if key in inner:
@@ -287,11 +287,11 @@ def _needs(notes: fill.Notes, value: dict[str, Any], inner: dict[str, Any], line
         if near and near not in KEYS:
             notes.add("file.unread_keys", f"{near} ({key})", lines[near])
             continue
-        if other and (kind in LLAMA_KEYS or kind not in OWN_NAMES):
+        if other and (str(kind) in LLAMA_KEYS or str(kind) not in OWN_NAMES):
             notes.add("file.unread_keys", f"{other} ({key})", lines[other])
         elif any(letters(name) == letters(key) for name in inner):
             continue
-        elif key in SIZES and kind in LLAMA_KEYS:
+        elif key in SIZES and str(kind) in LLAMA_KEYS:
             notes.add("file.lacking_keys", key, lines.get("model_type", first))
 
 

@@ -248,6 +248,8 @@ def _pairs(value: str, known: tuple[str, ...]) -> str:
 
 def _meant(name: str) -> str:
     """The known variable that a name most likely means: the same letters, or two letters off."""
+    if name.islower() and name.upper() in KNOWN:
+        return name.upper() if name.startswith(("hccl_", "ascend_", "ms_", "task_", "pytorch_npu")) else ""
     if not name.startswith(("HCCL_", "ASCEND_", "MS_", "PYTORCH_NPU", "GLOO_", "TASK_", "CUDA_DEVICE", "MASTER_")):
         return ""
     for known in KNOWN:
@@ -293,7 +295,8 @@ def _options(name: str, words: list[tuple[str, tuple[int, int]]], given: dict[st
             hidden = hidden or "$" in text
             if "$" in text:
                 continue
-            if text.isdigit():
+            before = words[n - 2][0] if n > 1 else ""
+            if text.isdigit() or (before.isdigit() and re.fullmatch(r"cards?|npus?|gpus?|nodes?|workers?", text)):
                 notes.add("file.bad_launch", text[:40], line)
             break
         key, equals, value = text.lstrip("-").partition("=")

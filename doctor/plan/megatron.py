@@ -641,6 +641,9 @@ def _style(notes: fill.Notes, best: dict[str, Option], words: list[Word]) -> Non
         third = texts[n + 2] if n + 3 < len(words) else "--"
         if single and "=" not in text and _FLOAT.fullmatch(after) and _FLOAT.fullmatch(third):
             notes.add("file.stray_words", f"--{bare} {after} {third}"[:80], word.line)
+        slash = next((t for t in texts[n + 1 : n + 4] if t == "/" or t.startswith("--")), "")
+        if slash == "/":
+            notes.add("file.stray_words", f"--{bare} … /", word.line)
         if name in SWITCHES and "=" not in text and re.fullmatch(r"(?i)true|false|1|0|yes|no|on|off", after):
             notes.add("file.stray_words", f"--{bare} {after}", word.line)
     kind = best["tokenizer-type"].values[:1] if "tokenizer-type" in best else ()

@@ -941,6 +941,11 @@ class _Reader:
                 self.notes.add("file.unread_keys", f"{path} ({near})", line)
 
 
+ONE_NUMBER = frozenset(f"{section}.{key}" for section in ("model", "lora_config")
+                       for key in ("lora_rank", "lora_alpha", "lora_dropout"))  # fmt: skip
+"""Settings that are one number in every layout, no list and no mapping."""
+
+
 def _no_switch(value: Any) -> bool:
     return isinstance(value, float) or (type(value) is int and value not in (0, 1))
 
@@ -982,6 +987,8 @@ def _everywhere(tree: Node, notes: fill.Notes, table: dict[str, Any], known_clas
                 path = f"{name}.{key}" if name else key
                 if child.kind != "scalar":
                     pending.append((path, child))
+                    if f"{path.partition('.')[0]}.{key}" in ONE_NUMBER and known_class:
+                        notes.add("file.wrong_types", key, line)
                     continue
                 if child.data is not None:
                     _typed(path, child, line, notes, table["kinds"])
