@@ -361,7 +361,8 @@ def _ranges(plan: Plan, notes: fill.Notes, inner: dict[str, Any], lines: dict[st
     ``below`` are the lines of the keys of ``rope_scaling``."""
     plain = plan.get("model.known")
     for key, limit in limits.HUGGINGFACE.items():
-        if key in inner and KEYS.get(key) not in plan.blocked and (plain or isinstance(inner[key], (int, float, str))):
+        judged = plain or type(inner.get(key)) in (int, float, str)  # else a switch, or a value for each layer
+        if key in inner and KEYS.get(key) not in plan.blocked and judged:
             limits.check(notes, key, inner[key], lines[key], limit if plain else limits.loose(limit))
     for key in ("max_position_embeddings", "n_positions"):
         number = inner.get(key)
@@ -387,7 +388,8 @@ def _ranges(plan: Plan, notes: fill.Notes, inner: dict[str, Any], lines: dict[st
     if isinstance(kinds, list):
         fill.put(plan, notes, "model.layer_kinds", len(kinds), lines["layer_types"], "layer_types", plan.file)
     part = inner.get("partial_rotary_factor", 1.0)
-    head = plan.get("model.head_dim") or 0
+    # of latent attention only a part of its own is turned
+    head = plan.get("model.rope_head_dim") or plan.get("model.head_dim") or 0
     hidden, heads = plan.get("model.hidden_size") or 0, plan.get("model.num_heads") or 0
     if not head and hidden > 0 and heads > 0:
         head = hidden // heads
