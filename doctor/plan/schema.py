@@ -352,6 +352,8 @@ notes.mini_batch     int     -      prompts of one update of PPO
 notes.lora_rank      int     -      rank of an adapter
 notes.max_lora_rank  int     -      highest rank a serving engine takes
 notes.unsloth        bool    -      kernels of unsloth are used
+notes.task_queue     int     -      TASK_QUEUE_ENABLE of torch_npu
+notes.eager          bool    -      a serving engine captures no graphs
 notes.symptom        string  -      what was seen, in lower case
 notes.generations    int     -      answers to one prompt that are compared in GRPO
 notes.ulysses        int     -      ranks that share the heads of one sequence (Ulysses)
