@@ -108,6 +108,8 @@ notes.dynamic_batch   use_dynamic_bsz
 notes.lora_rank       lora_rank lora_r
 notes.max_lora_rank   max_lora_rank vllm_max_lora_rank
 notes.unsloth         use_unsloth
+notes.eager           enforce_eager
+notes.symptom         symptom symptoms observed result outcome
 notes.generations     num_generations
 notes.ulysses         ulysses_sequence_parallel_size ulysses_size ulysses_degree
 notes.decode_cp       decode_context_parallel_size dcp_size

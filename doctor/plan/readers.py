@@ -324,6 +324,8 @@ def _environment(plan: Plan, table: Table) -> None:
         written = Value("", "set", table.path, line, name, f"{name}: {value}"[:300])
         if name in ("PYTORCH_NPU_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
             plan.put("notes.alloc_conf", written._replace(value=re.sub(r"[\s'\"]", "", value).lower()))
+        elif name == "TASK_QUEUE_ENABLE" and value.strip() in ("0", "1", "2"):
+            plan.put("notes.task_queue", written._replace(value=int(value)))
         elif name == "ASCEND_RT_VISIBLE_DEVICES" and re.fullmatch(r"\d{1,3}(,\d{1,3})*", re.sub(r"\s", "", value)):
             plan.put("notes.visible", written._replace(value=value.count(",") + 1))
 

@@ -371,6 +371,9 @@ notes.dynamic_batch  bool    -      batches are cut by tokens, not by samples (v
 notes.lora_rank      int     -      rank of an adapter
 notes.max_lora_rank  int     -      highest rank a serving engine takes
 notes.unsloth        bool    -      kernels of unsloth are used
+notes.task_queue     int     -      TASK_QUEUE_ENABLE of torch_npu
+notes.eager          bool    -      a serving engine captures no graphs
+notes.symptom        string  -      what was seen, in lower case
 notes.generations    int     -      answers to one prompt that are compared in GRPO
 notes.ulysses        int     -      ranks that share the heads of one sequence (Ulysses)
 notes.decode_cp      int     -      ranks that share the key and value cache of one sequence
