@@ -101,6 +101,19 @@ def processes_visible(launch: Fact) -> Answer | list[Answer]:
     return found or passed({"count": len(starts)})
 
 
+def mpirun_binding(launch: Fact) -> Answer | list[Answer]:
+    """Open MPI binds by core where there are at most two processes: each has one core for all of its threads."""
+    starts = [start for start in launch.value["starts"] if start.kind == "mpirun" and "processes" in start.options]
+    if not starts:
+        return not_applicable("no_launch")
+    found = [
+        fail({"processes": 2}, seen(start))
+        for start in starts
+        if "bind" not in start.options and str(start.options["processes"].value).strip() == "2"
+    ]
+    return found or passed({"count": len(starts)})
+
+
 def _loopback(text: str) -> bool:
     parsed = address(text)
     return text in ("localhost", "localhost.localdomain") or (parsed is not None and parsed.is_loopback)

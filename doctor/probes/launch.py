@@ -149,18 +149,21 @@ def _launcher_options(arguments: Sequence[str], where: Setting) -> dict[str, Set
 
 
 def _processes(words: Sequence[str], where: Setting) -> dict[str, Setting]:
-    """``processes``: how many the launcher starts on this host, where the line says so. mpirun with hosts says only the
-    total, so it is not read then."""
+    """``processes``: how many the launcher starts on this host; ``bind``: CPU binding is chosen.
+
+    mpirun with hosts says only the total, so it is not read then.
+    """
     if any(word.startswith(("-H", "--host", "-hostfile", "-machinefile", "--machinefile")) for word in words):
         return {}
+    found = {"bind": where._replace(value="yes")} if any(w.startswith(("--bind-to", "--map-by")) for w in words) else {}
     for n, word in enumerate(words[1:], 1):
         name, equals, value = word.partition("=")
         if name.lstrip("-").replace("-", "_") in ("nproc_per_node", "np", "n") and name.startswith("-"):
             value = value if equals else words[n + 1] if n + 1 < len(words) else ""
-            return {"processes": where._replace(value=value)}
+            return {**found, "processes": where._replace(value=value)}
         if word.endswith(".py"):
             break
-    return {}
+    return found
 
 
 def _start(command: Command, source: str) -> Start | None:
