@@ -3,7 +3,22 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from doctor.groups import EXCEPTION, EXITS, GOES_ON, STRONG, Group, Place, place_of, rank_of_pid, topic_of
+from doctor.groups import (
+    EXCEPTION,
+    EXITS,
+    GOES_ON,
+    KERNEL_KILL,
+    STRONG,
+    Group,
+    Place,
+    begun_again,
+    others_stepped,
+    place_of,
+    rank_of_pid,
+    steps_in_files,
+    survives,
+    topic_of,
+)
 from doctor.rulebase import RuleBase
 from doctor.run import blame, lanes, story, waits
 from doctor.run.places import Source, is_plog
@@ -20,6 +35,8 @@ GONE = {
 }
 """The rules about ranks that stopped without a word."""
 CYCLE = "RUN175"
+CLOSING = "closing signal"
+"""What torchrun writes of a process that it ends itself, as another one had failed."""
 KINDS_OF_ENDS = ("own", "weak", "stopped", "wait")
 TEXT = 200
 
@@ -55,15 +72,15 @@ def examine(
         for o in s.scan.occurrences
         if o.rule in base and topic_of(base, o.rule).startswith(("hccl.", "launch.heartbeat")) and not _over(s, o)
     ]
-    edges = waits.waits_of(waiting, waits.addresses(sources, tables), world)
+    edges = waits.waits_of(waiting, waits.addresses(sources, tables), world, run.hosts)
     told = [
         (s, o)
         for s in sources
         if s.rank is None
         for o in s.scan.occurrences
-        if o.rule in base and topic_of(base, o.rule) in EXITS
+        if o.rule in base and topic_of(base, o.rule) in EXITS and not begun_again(s, o) and CLOSING not in o.text
     ]
-    exits = waits.exits_of(told, rank_of_pid(sources))
+    exits = waits.exits_of(told, rank_of_pid(sources, run.hosts))
     # several nodes have launchers of their own: the first end is that by the common clock, and a launcher has the
     # clock of the processes that it started
     exits.sort(key=lambda e: run.fixed(e.source, e.rank, e.seen.seconds) or float("inf"))
@@ -75,13 +92,14 @@ def examine(
         for g in sorted(groups, key=lambda g: -(g.moment or 0.0))
         if g.kind == "wait" and not g.recovered and g.rank is not None and g.rank != tardy
     }
-    if _went_on(groups, run):
+    groups = _last_words(base, _only_warned(groups, sources))
+    if not any(_counts(g) or (g.kind == "stopped" and not g.recovered) for g in groups) and _went_on(groups, run):
         named, _ = waits.ends_of(edges)
         groups = [
             g._replace(recovered=False) if g.kind == "wait" or (g.kind == "own" and g.rank in named) else g
             for g in groups
         ]
-    groups = _placed(_ended(groups, run), run, edges)
+    groups = _placed(_ended(base, groups, run), run, edges)
     common = _common(groups, run)
     waits_from = _first_waits(groups)
     troubles = [
@@ -90,7 +108,7 @@ def examine(
         if _counts(g) and g.rule not in common and not _after_waiting(g, waits_from)
     ]
     own = {t.rank for t in troubles if t.rank is not None}
-    unknown = _unknown(base, run, sources, own, set(late))
+    unknown = _unknown(run, sources, own, set(late))
     echoes = [trouble for trouble, _, error in unknown if _ECHO.match(error.text)]
     troubles += [trouble for trouble, _, _ in unknown if trouble not in echoes]
     failed = {t.rank for t in troubles if t.rank is not None and not t.stays}
@@ -101,7 +119,7 @@ def examine(
     echoes += [_trouble(base, g, late) for g in groups if g.kind == "stopped" and not g.recovered]
     run = lanes.with_states(run, failed, {*late, *(t.rank for t in echoes if t.rank is not None)}, newest)
     votes, chains = waits.ends_of(edges, failed)
-    first = blame.first_failure(run, troubles, set(late), votes, edges, exits, _joining(base, groups, run))
+    first = blame.first_failure(run, troubles, set(late), votes, edges, exits, _joining(base, groups, run), tardy)
     if first.trouble is None and not first.gone and not votes:
         # nobody failed and nobody is missed: what else would be an echo is all that there is
         first = blame.first_failure(run, echoes, (), {}, edges, ())
@@ -133,8 +151,12 @@ def _linked(base: RuleBase, groups: Sequence[Group], run: lanes.Run, edges: wait
     spoke = {rank for rank, g in told if g.kind in ("own", "weak", "link", "wait")}
     quiet = {rank for rank, lane in run.lanes.items() if rank not in spoke and lane.state != "ended"}
     first = float("inf")
-    for _, group in told:
-        if group.moment is not None and group.kind == "own":
+    of_hosts = [(-1, g) for g in groups if not g.recovered and g.rank is None and g.rule == KERNEL_KILL]
+    for _, group in (*told, *of_hosts):
+        if group.kind == "own" and group.moment is None:
+            # a failure with a cause of its own, before or after: a broken transfer is what it looks like from afar
+            first = -float("inf")
+        elif group.moment is not None and group.kind == "own":
             # it takes a minute until a dead end is noticed, and clocks may be wrong by more than they say
             first = min(first, group.moment - blame.AFTERWARDS)
         elif group.moment is not None and group.kind == "weak" and topic_of(base, group.rule) == "process.killed":
@@ -148,7 +170,9 @@ def _linked(base: RuleBase, groups: Sequence[Group], run: lanes.Run, edges: wait
         partners = edges.broken.get(rank, ())
         if all(peer in quiet for peer in partners) and (partners or pointed):
             return True
-        return moment is not None and moment > min(first + run.clocks.doubt, _gave_up(run, waited, rank))
+        if moment is None:
+            return first < float("inf")
+        return moment > min(first + run.clocks.doubt, _gave_up(run, waited, rank))
 
     faulty = {rank for rank, group in links if not echo(rank, group.moment)}
     ends: dict[int, set[int]] = {}
@@ -160,7 +184,14 @@ def _linked(base: RuleBase, groups: Sequence[Group], run: lanes.Run, edges: wait
     if order and len(ends[order[0]]) > max(1, *(len(ends[rank]) for rank in order[1:2])):
         faulty &= {order[0]}
     echoes = {rank for rank, _ in links} - faulty
-    return [g._replace(kind="wait" if g.rank in echoes else "own") if g.kind == "link" else g for g in groups]
+
+    def kind(group: Group) -> str:
+        if group.kind == "link":
+            return "wait" if group.rank in echoes else "own"
+        suspects = group.kind == "weak" and group.rank in echoes and topic_of(base, group.rule) == "hccl.network"
+        return "wait" if suspects else group.kind
+
+    return [g._replace(kind=kind(g)) for g in groups]
 
 
 def _odd_one(base: RuleBase, groups: Sequence[Group]) -> Sequence[Group]:
@@ -192,12 +223,20 @@ def _tardy(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> int |
     """The rank that most others waited for and that came when they had given up: that it found nobody then, and says
     so, is no waiting of its own."""
     waited = _waited_from(groups)
-    named, (votes, _) = edges.named(), waits.ends_of(edges)
-    for rank, moment in waited.items():
-        others = sum(1 for other in edges.edges if other != rank)
-        count = max(named.get(rank, 0), votes.get(rank, 0))
-        if 1 < others <= 2 * count and moment > _gave_up(run, waited, rank) + TARDY:
+    last = [rank for rank, moment in waited.items() if moment > _gave_up(run, waited, rank) + TARDY]
+    said = {g.rank for g in groups if g.kind == "wait" and not g.recovered and g.seconds is not None}
+    untold = [rank for rank in waited if rank not in said]
+    # when a rank gave up is not known if no time stands in its lines
+    for rank in [*last, *(untold if len(untold) == 1 else [])]:
+        # what it says itself, that it found nobody, leads nowhere
+        others = edges._replace(edges={other: peers for other, peers in edges.edges.items() if other != rank})
+        votes, _ = waits.ends_of(others)
+        count = max(others.named().get(rank, 0), votes.get(rank, 0))
+        if 1 < len(others.edges) <= 2 * count:
             return rank
+    if len(last) == 1 and not edges.edges and not any(_counts(group) for group in groups):
+        # nobody is named: the one rank that gave up when nearly all others had, all of these together
+        return last[0] if len(waited) > 2 and len(waited) * 10 >= 9 * len(run.lanes) else None
     return None
 
 
@@ -221,7 +260,7 @@ LINKS = 12
 
 
 def _over(source: Source, occurrence: Occurrence) -> bool:
-    return source.scan.steps - occurrence.steps >= GOES_ON
+    return begun_again(source, occurrence) or source.scan.steps - occurrence.steps >= GOES_ON
 
 
 def _went_on(groups: Sequence[Group], run: lanes.Run) -> bool:
@@ -235,15 +274,25 @@ def _went_on(groups: Sequence[Group], run: lanes.Run) -> bool:
     return len(on) * 2 > len(last)
 
 
-def _ended(groups: Sequence[Group], run: lanes.Run) -> Sequence[Group]:
-    """A NaN that a run could live with is the end of a rank that stopped there, as few others did."""
+def _refused(base: RuleBase, rule: str) -> bool:
+    """Whether a rule speaks of a setting with which no rank can begin."""
+    return topic_of(base, rule).startswith("config.")
+
+
+def _ended(base: RuleBase, groups: Sequence[Group], run: lanes.Run) -> Sequence[Group]:
+    """A NaN that a run could live with is the end of a rank that stopped there, as few others did; a setting that is
+    refused may be the end of all."""
     ranks: dict[str, set[int | None]] = {}
     stopped = []
     for n, group in enumerate(groups):
         if group.kind == "maybe" and group.rank is not None and not _over(group.source, group.first):
             stopped.append(n)
             ranks.setdefault(group.rule, set()).add(group.rank)
-    ends = {n for n in stopped if len(ranks[groups[n].rule]) * 2 < len(run.lanes) and _raised(groups[n])}
+    ends = {
+        n
+        for n in stopped
+        if (len(ranks[groups[n].rule]) * 2 < len(run.lanes) or _refused(base, groups[n].rule)) and _raised(groups[n])
+    }
     return [g._replace(kind="own") if n in ends else g for n, g in enumerate(groups)]
 
 
@@ -252,6 +301,22 @@ def _raised(group: Group) -> bool:
     texts = [*group.first.before, group.first.text, *group.first.after]
     texts += [o.text for o in group.source.scan.occurrences if o.rule == group.rule and not _over(group.source, o)]
     return any(EXCEPTION.match(text) for text in texts)
+
+
+def _only_warned(groups: Sequence[Group], sources: Sequence[Source]) -> Sequence[Group]:
+    """A warning behind which its rank reports no error of its own, as of memory that was tried for once more, is no
+    end."""
+    failed = {g.rank for g in groups if g.kind in ("own", "weak", "link") and g.first.level != "WARNING"}
+    for source in sources:
+        for error in source.scan.errors:
+            if EXCEPTION.match(error.text):
+                failed.add(error.rank if error.rank is not None else source.rank)
+    return [
+        g._replace(kind="maybe")
+        if g.kind == "own" and g.rank is not None and g.first.level == "WARNING" and g.rank not in failed
+        else g
+        for g in groups
+    ]
 
 
 def _placed(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> Sequence[Group]:
@@ -264,9 +329,37 @@ def _placed(groups: Sequence[Group], run: lanes.Run, edges: waits.Waits) -> Sequ
     }
     votes, _ = waits.ends_of(edges)
     named = max(votes, key=lambda rank: votes[rank], default=-1)
+    killed = [g for g in groups if g.rank is None and g.rule == KERNEL_KILL and not g.recovered]
+    if len(killed) == 1 and named in run.lanes and _only_of(killed[0].source.host, run.lanes[named].host):
+        # the kernel names a process that no log knows: it is the one of its host that the others waited for
+        return [g._replace(rank=named) if g is killed[0] else g for g in groups]
     if len(loose) != 1 or named not in run.missing or votes[named] * 2 < sum(votes.values()):
         return groups
     return [g._replace(rank=named) if g.rank is None and g.source.order in loose else g for g in groups]
+
+
+def _last_words(base: RuleBase, groups: Sequence[Group]) -> Sequence[Group]:
+    """An exception behind which a rank's log goes on no more ended the rank, though its rule only warns."""
+
+    def ended(group: Group) -> bool:
+        return (
+            group.kind == ""
+            and group.rank is not None
+            and not group.recovered
+            and group.rule in base
+            and base[group.rule].severity == "warning"
+            and base[group.rule].role in ("root", "either")
+            and not survives(base[group.rule].topic)
+            and EXCEPTION.match(group.first.text) is not None
+            and not _over(group.source, group.first)
+        )
+
+    return [g._replace(kind="own") if ended(g) else g for g in groups]
+
+
+def _only_of(host: str | None, other: str) -> bool:
+    """Whether two names are of one host, as far as the second one is known, which may have an address."""
+    return bool(host) and other.partition(" ")[0] in (host, "")
 
 
 def _counts(group: Group) -> bool:
@@ -326,14 +419,17 @@ _ECHO = lazy(
 
 
 def _unknown(
-    base: RuleBase, run: lanes.Run, sources: Sequence[Source], own: set[int], late: set[int]
+    run: lanes.Run, sources: Sequence[Source], own: set[int], late: set[int]
 ) -> list[tuple[blame.Trouble, Source, Occurrence]]:
     """Ranks that neither failed in a known way nor waited, but whose log ends in an exception that no rule knows."""
     out = []
+    steps_of = steps_in_files(sources)
     for source in sources:
         for error in reversed(source.scan.errors):
             rank = error.rank if error.rank is not None else source.rank
-            if rank is None or rank in own or rank in late or source.scan.steps - error.steps >= GOES_ON:
+            if rank is None or rank in own or rank in late or _over(source, error):
+                continue
+            if others_stepped(source, error, steps_of):
                 continue
             if not EXCEPTION.match(error.text) and not (STRONG.search(error.text) and error.level == "CRITICAL"):
                 continue

@@ -87,6 +87,10 @@ NOT_JUDGED: Text = {
     "zh": "已识别，但这个版本还不判断此类输入",
     "en": "recognised, but this kind of input is not judged yet",
 }
+DOCUMENT: Text = {
+    "zh": "讲的是可能发生的问题，不是一次运行的记录；请给出日志本身",
+    "en": "tells what may happen, not what happened in a run; give the log itself",
+}
 NO_VALUES: Text = {
     "zh": "像是训练数据，但没能从中读出任何数值",
     "en": "looks like values of training, of which none could be read",
@@ -461,6 +465,8 @@ def _kept(read: Read) -> Kept:
         state, why = "unreadable", PROBLEM_TEXT["binary"]
     elif read.tables and not read.judged:
         state, why = _of_tables(read.tables, scan.problem)
+    elif names == ("document",):
+        state, why = "not_judged", DOCUMENT
     elif not read.judged or all(k in NOT_JUDGED_KINDS for k in names):
         state, why = "not_judged", NOT_JUDGED
     elif names == ("training",) and not (scan.tracks or scan.occurrences or scan.steps or read.ranks):

@@ -1,5 +1,6 @@
 """Occurrences of all sources → groups by rule and place: which rules apply here, and what a rank got over."""
 
+from bisect import bisect_right
 from collections.abc import Container, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,8 +19,9 @@ SURVIVES = ("numerics.", "perf.", "config.", "train.", "data.padding", "memory.h
 """Topics that do not stop a run: going on is no recovery from them."""
 
 STRONG = lazy(
-    r"Traceback \(most recent call last\)|^\s*(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b:? |[Ss]egmentation fault"
-    r"|Aborted \(core dumped\)|^Killed|Bus error|\[(?:ERROR|CRITICAL)\]|^FATAL|^ERROR\b"
+    r"Traceback \(most recent call last\)|^\s*(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b:? "
+    r"|^\s*(?:\w+\.)*\w+(?:Error|Exception):?$"  # an assert without words
+    r"|[Ss]egmentation fault|Aborted \(core dumped\)|^Killed|Bus error|\[(?:ERROR|CRITICAL)\]|^FATAL|^ERROR\b"
 )
 EXCEPTION = lazy(r"^\s*(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b(?::|$)")
 
@@ -72,11 +74,17 @@ def _recovered(
     last_step: Mapping[int, float],
     run: lanes.Run | None,
     struck: Container[int],
+    steps_of: Mapping[int, Sequence[int]],
 ) -> bool:
-    """``struck``: ranks whose log of steps ended with a failure of the device."""
+    """``struck``: ranks whose log of steps ended with a failure of the device; ``steps_of``: as ``steps_in_files``
+    gives them."""
+    if begun_again(source, occurrence):
+        return True
     if survives(topic):
         return False
     if source.scan.steps - occurrence.steps >= GOES_ON:
+        return True
+    if others_stepped(source, occurrence, steps_of):
         return True
     rank = occurrence.rank if occurrence.rank is not None else source.rank
     if source.scan.steps or rank is None or not occurrence.seconds:
@@ -89,6 +97,31 @@ def _recovered(
     if stepped is not None and stepped > occurrence.seconds + LIVED_ON:
         return True
     return run is not None and _run_went_on(run, source, rank, occurrence.seconds)
+
+
+def begun_again(source: Source, occurrence: Occurrence) -> bool:
+    """Whether the process that wrote a line was started again afterwards."""
+    return source.past or occurrence.line < source.scan.told.again[0]
+
+
+def steps_in_files(sources: Sequence[Source]) -> dict[int, Sequence[int]]:
+    """File that holds the lines of several ranks → the lines of the steps, where one rank prints them for all."""
+    out: dict[int, Sequence[int]] = {}
+    trained: dict[int, int] = {}
+    for source in sources:
+        if source.scan.split == "rank" and not source.past:
+            trained[source.file] = trained.get(source.file, 0) + (1 if source.scan.steps else 0)
+            for track in source.scan.tracks:
+                if track.kind == "train" and len(track.lines) > len(out.get(source.file, ())):
+                    out[source.file] = track.lines
+    return {file: lines for file, lines in out.items() if trained[file] == 1}
+
+
+def others_stepped(source: Source, occurrence: Occurrence, steps_of: Mapping[int, Sequence[int]]) -> bool:
+    """Whether the other ranks of a file trained on behind a line of a rank that prints no steps: they cannot without
+    it."""
+    lines = steps_of.get(source.file, ())
+    return bool(lines) and not source.scan.steps and len(lines) - bisect_right(lines, occurrence.line) > GOES_ON
 
 
 def _last_word(source: Source, occurrence: Occurrence) -> bool:
@@ -160,7 +193,8 @@ def groups_of(
         if source.rank is not None and (source.scan.steps or source.scan.last_step[0])
         and any(o.rule in base and base[o.rule].topic.startswith(DEVICE) for o in _late(source.scan))
     }  # fmt: skip
-    pids = rank_of_pid(sources)
+    steps_of = steps_in_files(sources)
+    pids = rank_of_pid(sources, run.hosts if run else ())
     kills = {s.order: [o for o in s.scan.occurrences if o.rule == KERNEL_KILL] for s in sources if s.rank is None}
     table: dict[tuple[str, int | None, int], list[tuple[Source, Occurrence]]] = {}
     for source in sources:
@@ -174,6 +208,7 @@ def groups_of(
                 # so does the kernel, some lines after it began to look for a process to kill
                 near = (k for k in kills.get(source.order, ()) if 0 <= k.line - occurrence.line <= KILL_REPORT)
                 rank = next((pids[pid] for k in near if (pid := int(k.args.get("pid") or -1)) in pids), None)
+                rank = pids.get(waits.pid_of(occurrence.text), rank) if rank is None else rank
             # one rank's worker log and plog are one place; sources without a rank stay apart
             key = (occurrence.rule, rank, -1 if rank is not None else source.order)
             table.setdefault(key, []).append((source, occurrence))
@@ -183,7 +218,7 @@ def groups_of(
         if rule_id in base and applicable(base[rule_id], facts) is False:
             continue
         every = seen
-        alive = [(s, o) for s, o in seen if not _recovered(topic, s, o, last_step, run, struck)]
+        alive = [(s, o) for s, o in seen if not _recovered(topic, s, o, last_step, run, struck, steps_of)]
         if rank is not None and len(alive) < len(seen):
             # a log of errors alone repeats what the log with the steps shows to be over
             living = {id(o) for _, o in alive}
@@ -208,24 +243,29 @@ def groups_of(
     return groups
 
 
-def rank_of_pid(sources: Sequence[Source]) -> dict[int, int]:
-    """pid → rank of the processes whose logs are there; a number that two hosts gave out tells nothing."""
+def rank_of_pid(sources: Sequence[Source], hosts: Sequence[tuple[str, tuple[int, ...]]] = ()) -> dict[int, int]:
+    """pid → rank of the processes whose logs are there, or that the launcher of one of the ``hosts`` numbers; a number
+    that two hosts gave out tells nothing."""
     out: dict[int, int] = {}
     twice = set()
+    on_host = {host: ranks for host, ranks in hosts if host}
     for source in sources:
-        if source.rank is None:
-            continue
-        for pid in source.scan.pids[:4]:
-            if out.setdefault(pid, source.rank) != source.rank:
+        known = [(pid, source.rank) for pid in source.scan.pids[:4]] if source.rank is not None else []
+        if source.rank is None and source.host in on_host:
+            ranks = on_host[source.host]
+            known = [one for o in source.scan.occurrences if (one := waits.children_of(o.text, ranks))]
+        for pid, rank in known:
+            if out.setdefault(pid, rank) != rank:
                 twice.add(pid)
     return {pid: rank for pid, rank in out.items() if pid not in twice}
 
 
 def _moment(run: lanes.Run, rank: int | None, source: Source, occurrence: Occurrence) -> float | None:
     """When something happened on the common clock. Without a time, or a neighbour with one, a line of the last tenth
-    of a source is as old as its end."""
+    of a source is as old as its end, unless training lines without a time stand between."""
     seconds = occurrence.seconds if occurrence.seconds is not None else occurrence.about
-    if seconds is None and occurrence.line * 10 >= source.scan.lines * 9:
+    timed = not source.scan.steps or source.scan.last_step[1] is not None
+    if seconds is None and timed and occurrence.line * 10 >= source.scan.lines * 9:
         seconds = source.scan.seconds[1]
     return run.fixed(source, rank, seconds)
 

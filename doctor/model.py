@@ -214,7 +214,9 @@ class Shortage(NamedTuple):
     ``size`` was asked for; the pool may take ``limit``, has ``allocated``, of which ``used``, ``event`` (held until a
     stream has passed), ``idle`` (``largest`` in one piece) and ``eager``; the card has ``total`` and ``free``.
     ``peak`` and ``actual``: the run's peak without and with fragments. ``reserve``: not even the pool could be had;
-    ``refused``: the driver said no; ``host``: the kernel killed a process of ``size``.
+    ``refused``: the driver said no; ``host``: the kernel killed a process of ``size``, in a control group of at most
+    ``cap``; ``whole``: a graph asked for all it needs at once; ``kv``: a server found no ``room`` for its cache beside
+    ``weights``.
     """
 
     line: int
@@ -238,6 +240,11 @@ class Shortage(NamedTuple):
     reserve: bool = False
     refused: bool = False
     host: bool = False
+    cap: int = 0
+    whole: bool = False
+    kv: bool = False
+    weights: int = 0
+    room: int | None = None
 
 
 class Seen(NamedTuple):

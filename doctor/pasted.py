@@ -88,7 +88,7 @@ def judge(base: RuleBase, pieces: Sequence[tuple[str, Piece]], facts: Mapping[st
     """Run the checks over what some inputs show of a machine, and judge the configurations and sources among them.
     ``facts`` are versions that the inputs name."""
     raws, origins = answers([*(piece for piece in pieces if piece[1].kind not in FILES), *_variables(pieces)])
-    of_files, files, partly = _of_files(base, [piece for piece in pieces if piece[1].kind in FILES], facts)
+    of_files, files, partly = _of_files(base, [piece for piece in pieces if piece[1].kind in (*FILES, "shell")], facts)
     if not raws:
         return Judged(of_files, checkup.diagnose(base, of_files), files, partly)
     run = checkup.Checkup(MemoryHost(raws, "paste"), base=base)
@@ -176,7 +176,9 @@ def _of_files(
     names: set[str] = set()
     partly: dict[str, tuple[str, ...]] = {}
     for name, piece in pieces:
-        if piece.kind == "python":
+        if piece.kind == "shell":
+            judged = static.judge_commands(name, piece.text, base, facts) or None
+        elif piece.kind == "python":
             judged = static.judge_source(name, piece.text, base, facts) or None
         else:
             judged = static.judge_text(name, piece.text, base, facts)

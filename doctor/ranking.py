@@ -132,7 +132,8 @@ def _order(
     blamed = _blamed(cause, first_place)
     return (
         cause.lead.recovered,
-        _severity_class(cause),
+        # an exception that ended a rank is an error there, though its rule only warns
+        0 if blamed and cause.lead.kind == "own" else _severity_class(cause),
         # what the rank that failed first says of its own failure
         not blamed,
         # of a whole run that ended, what ended it comes before what it could live with, unless that is what ended it
@@ -187,7 +188,7 @@ def judge(
 ) -> Judged:
     """Findings, diagnoses and, of sources of several ranks, the story of the run. ``tables``: rank tables."""
     sources = place_sources(scans)
-    run = lanes.assemble(sources)
+    run = lanes.assemble([source for source in sources if not source.past])
     groups = groups_of(base, sources, facts, run)
     case = None
     if run:
@@ -370,7 +371,9 @@ def _diagnosis(
     base: RuleBase, cause: _Cause, finding: int, consequences: tuple[int, ...], findings: Sequence[Finding]
 ) -> Diagnosis:
     lead = cause.lead
-    ranks = tuple(sorted({g.rank for g in cause.groups if g.rank is not None and g.recovered == lead.recovered}))
+    # of ranks that say the same, as of a collective that they compare, those that only waited are not meant
+    alike = [g for g in cause.groups if g.recovered == lead.recovered and (g.kind == lead.kind or g.kind != "wait")]
+    ranks = tuple(sorted({g.rank for g in alike if g.rank is not None}))
     evidence = tuple(_evidence(g.source, g.first) for g in cause.groups[:3])
     note: Text = {}
     if lead.recovered:

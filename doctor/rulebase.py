@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from doctor import __version__, cache
 
-FORMAT = 24
+FORMAT = 25
 """Raise when the compiled form changes."""
 
 
@@ -37,6 +37,7 @@ class LogSpec(NamedTuple):
     scope: str
     after: int
     calc: str
+    derive: tuple[tuple[str, str], ...]
 
 
 class Explains(NamedTuple):
@@ -296,14 +297,9 @@ def as_rule(row: list[Any]) -> Rule:
     """A rule from its row in the index."""
     log = row[8]
     if log is not None:
-        log = LogSpec(
-            tuple(Clause(*c) for c in log[0]),
-            tuple(Clause(*c) for c in log[1]),
-            tuple(Clause(*c) for c in log[2]),
-            log[3],
-            tuple(log[4]),
-            *log[5:],
-        )
+        clauses = (tuple(Clause(*c) for c in part) for part in log[:3])
+        derive = tuple((name, source) for name, source in log[10])
+        log = LogSpec._make((*clauses, log[3], tuple(log[4]), *log[5:10], derive))
     return Rule._make((*row[:8], log, row[9], tuple(Explains(*e) for e in row[10])))
 
 

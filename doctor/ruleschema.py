@@ -96,6 +96,7 @@ class LogS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     within: Within = Within()
     after: int = 2
     calc: str = ""
+    derive: dict[str, str] = {}
 
 
 class CheckS(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -406,6 +407,11 @@ def captures(log: LogS) -> set[str]:
     return names
 
 
+def told_by(log: LogS) -> set[str]:
+    """Names that the texts of a rule may use: what its patterns capture, and what is derived from that."""
+    return captures(log) | set(log.derive)
+
+
 def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, full: bool = True) -> list[Problem]:
     """Everything that is wrong with one rule beyond its schema. Not ``full``: its patterns are only parsed, not tried
     with every engine, which is what a first start can afford."""
@@ -469,7 +475,7 @@ def lint(path: str, rule: RuleS, node: yaml.Node | None, topics: set[str], *, fu
     known: set[str] = set()
     if rule.match.log is not None:
         found += _lint_log(path, rule.match.log, node, full=full)
-        known = captures(rule.match.log)
+        known = told_by(rule.match.log)
     if rule.match.when is not None:
         known, wrong = lint_when(rule.match.when)
         for trouble in wrong:
@@ -705,6 +711,19 @@ def _lint_log(path: str, log: LogS, node: yaml.Node | None, *, full: bool) -> li
             say("$.match.log.calc", str(error))
         except re.error:
             pass
+    for name, source in log.derive.items():
+        from doctor.scan.calc import names_of
+
+        try:
+            unknown = names_of(source) - captures(log)
+            if unknown:
+                say(f"$.match.log.derive.{name}", f"uses {', '.join(sorted(unknown))}, which no pattern captures")
+            if name in captures(log):
+                say(f"$.match.log.derive.{name}", "is the name of a capture")
+        except ValueError as error:
+            say(f"$.match.log.derive.{name}", str(error))
+        except re.error:
+            pass
     return found
 
 
@@ -740,6 +759,10 @@ def regex_problem(pattern: str, *, anchor: bool) -> str | None:
         return "matches the empty text"
     if re.search(r"\[[^\]]*[^\x00-\x7f][^\]]*\]", pattern):
         return "non-ASCII characters inside [...]: GBK logs cannot be matched; use (a|b)"
+    from doctor.scan.backtrack import repeat_in_repeat
+
+    if repeat_in_repeat(pattern):
+        return "a repeat in a repeat with nothing fixed beside it may take for ever: let each round end in a fixed text"
     import re2
 
     options = re2.Options()
@@ -851,6 +874,7 @@ def _index_row(rule: RuleS) -> list[Any]:
             spec.within.scope,
             spec.after,
             spec.calc,
+            list(spec.derive.items()),
         ]
     explains = [[e.id or e.topic, seconds_of(e.within), e.scope] for e in rule.explains]
     return [

@@ -88,6 +88,15 @@ def judge_notes(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) 
     return Noted(tuple(_titled(base, list(found.values()))), tuple(settings))
 
 
+def judge_commands(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -> list[Finding]:
+    """What fails in pasted commands that start a container. What else a paste shows was typed and is over."""
+    from doctor.plan import shell
+
+    plan = shell.read(name, text) if shell.starts_container(text) else None
+    found = [] if plan is None else judge(plan, base, facts)
+    return _titled(base, [finding for finding in found if finding.verdict is Verdict.FAIL])
+
+
 def plan_of(name: str, text: str) -> Plan | None:
     """The plan of a text that somebody gave, None if it describes none; see ``judge_text``."""
     known = name.lower().endswith(ENDINGS)

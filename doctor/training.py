@@ -53,11 +53,12 @@ class Judged(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A track, the number of its scan, and its rank."""
+    """A track, the number of its scan, its rank, and how often the source says between steps that it compiles."""
 
     track: Track
     scan: int
     rank: int | None
+    compiled: int = 0
 
 
 def judge(
@@ -79,7 +80,7 @@ def judge(
     apart = len({p.rank for p in places}) > 1 and not _alike(places)
     # a plan can contradict a throughput, however calm it is
     planned = bool(plan) and any("throughput" in place.track.columns for place in places)
-    if apart or planned or not all(calm(place.track) for place in places):
+    if apart or planned or not all(calm(place.track) and not place.compiled for place in places):
         import warnings
 
         load_numpy()
@@ -126,9 +127,25 @@ def _chosen(scans: Sequence[Scanned]) -> list[_Place]:
             have = best.get(track.rank)
             if have is None or (track.kind == "train", len(track)) > (have.kind == "train", len(have)):
                 best[track.rank] = track
+        compiled = _compiled(scan) if best else 0
         for rank, track in best.items():
-            places.append(_Place(track, n, rank if rank is not None else ranks[n]))
+            places.append(_Place(track, n, rank if rank is not None else ranks[n], compiled))
     return places
+
+
+COMPILING = "RUN924"
+"""The rule of the line that says that a graph is compiled, which is no fault by itself."""
+COMPILED = 8
+"""Such lines from which on it is looked at."""
+
+
+def _compiled(scan: Scanned) -> int:
+    """How often a source says that it compiles, 0 if all of it lies before or between the same steps."""
+    times = scan.counts.get(COMPILING, 0)
+    if times < COMPILED:
+        return 0
+    places = {o.steps for o in scan.occurrences if o.rule == COMPILING}
+    return times if len(places) >= 3 else 0
 
 
 def _judgeable(track: Track) -> bool:
@@ -246,6 +263,7 @@ def _answers(
     kept: list[Curves] = []
     for place in places:
         curves = curves_of(place.track, place.rank)._replace(near=partial(lines.before, place.track), plan=plan)
+        curves.cache["compiled"] = place.compiled
         for rule, match in alone:
             found += [(rule, place, seen, match["label"]) for seen in _asked(rule, match, crashed, curves)]
         if len(places) > 1:

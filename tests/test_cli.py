@@ -290,7 +290,7 @@ def test_an_endless_stdin_ends_at_the_time_limit(process):
         took = time.monotonic() - began
         source.kill()
     found = report(out)
-    assert took < 8 and not err, (took, err)
+    assert took < 30 and not err, (took, err)
     assert found["partial"], (found["timings"], str(found["inputs"])[-200:])
     assert found["partial"]["en"] and child.returncode == 1
     assert found["diagnoses"]
@@ -302,12 +302,12 @@ def test_a_silent_stdin_ends_at_the_time_limit():
         child.stdin.write(f"{BAD}\n".encode())
         child.stdin.flush()
         try:
-            child.wait(timeout=8)
+            child.wait(timeout=30)
         except subprocess.TimeoutExpired:
             child.kill()
             pytest.fail("the doctor waits for ever for a stdin that says nothing")
         out = child.stdout.read()
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 30
     assert report(out)["diagnoses"]
 
 

@@ -150,3 +150,52 @@ def test_an_error_code_that_is_not_in_the_catalogue_is_no_health(tmp_path: Path,
     path = tmp_path / "paste.log"
     path.write_text(text + "\n", encoding="utf-8")
     assert diagnose([str(path)]).verdict == "unknown"
+
+
+def test_python_and_variables_beside_a_log_are_judged_as_they_came(tmp_path: Path) -> None:
+    path = tmp_path / "all.txt"
+    path.write_text(
+        "import mindspore as ms\nfrom mindspore import nn\n\n\nclass Net(nn.Cell):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.d = nn.Dense(2, 2, bias=False)\n\n"
+        "[ERROR] KERNEL(123,ffff,python):2026-03-01-08:15:02.100.200 [mindspore/ccsrc/x.cc:30] something odd\n"
+        "export ASCEND_RT_VISIBLE_DEVICES=3,1,2\n"
+    )
+    lines = {d.rule: d.evidence[0].line for d in diagnose([str(path)]).diagnoses}
+    assert (lines.get("API504"), lines.get("NPU515")) == (8, 11)
+
+
+def test_the_comments_of_a_configuration_tell_of_no_failure(tmp_path: Path) -> None:
+    path = tmp_path / "trainer.yaml"
+    path.write_text(
+        "trainer:\n  # memory visualization and automatic CUDA/NPU OOM snapshots for debugging memory usage\n"
+        "  profile: false\n  steps: [1, 2]\n  tool: null\n"
+    )
+    assert not diagnose([str(path)]).diagnoses
+
+
+def test_a_value_that_only_a_shell_can_fill_in_is_no_wrong_value(tmp_path: Path) -> None:
+    path = tmp_path / "job.env"
+    path.write_text("HCCL_ALGO=${HCCL_ALGO}\nMS_SCHED_PORT=$PORT\nMS_ROLE=${ROLE}\nMS_WORKER_NUM=`nproc`\n")
+    assert not [d for d in diagnose([str(path)]).diagnoses if d.severity != "advice"]
+
+
+def test_a_page_of_documentation_is_not_taken_for_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    path.write_text("# Serving\n\nQ: out of memory on the NPU?\n\n- `Too many open files`: raise ulimit -n\n")
+    report = diagnose([str(path)])
+    assert not report.diagnoses and report.inputs[0].state == "not_judged"
+
+
+def test_a_pasted_command_that_starts_a_container_is_judged_with_its_line_and_a_sound_one_is_no_health(
+    tmp_path: Path,
+) -> None:
+    nodes = "--device /dev/davinci_manager --device /dev/devmm_svm --device /dev/hisi_hdc"
+    run = "docker run -it --device /dev/davinci0 {} -v /usr/local/Ascend/driver:/usr/local/Ascend/driver img bash\n"
+    path = tmp_path / "note.txt"
+    path.write_text("npu-smi info -l\n" + run.format(""))
+    report = diagnose([str(path)])
+    first = report.diagnoses[0]
+    assert (first.rule, first.evidence[0].source, first.evidence[0].line) == ("ENV752", str(path), 2)
+    path.write_text("npu-smi info -l\n" + run.format(nodes))
+    report = diagnose([str(path)])
+    assert (report.verdict, report.diagnoses) == ("unknown", ())

@@ -343,6 +343,14 @@ def test_advice_does_not_hide_an_unknown_failure(judge):
     assert heads(diagnoses) == ["RUN000", "RUN906"]
 
 
+def test_an_assertion_without_a_message_is_a_failure_nobody_knows(judge):
+    """The whole text is the tail of a traceback, as people paste it."""
+    tail = ['  File "net.py", line 21, in forward', "    assert self.mask is not None", "AssertionError"]
+    _, diagnoses = judge([], {"log.txt": tail})
+    assert heads(diagnoses) == ["RUN000"]
+    assert judge([], {"log.txt": ["an AssertionError"]})[1] == ()
+
+
 def test_noise_is_no_diagnosis_and_no_unknown_failure(judge):
     noise = ("RUN907", "retry-to-connect", {"role": "noise", "severity": "advice"})
     findings, diagnoses = judge([noise], {"a.log": [ms("retry-to-connect RuntimeError: x", n) for n in range(5)]})

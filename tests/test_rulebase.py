@@ -306,6 +306,12 @@ def test_a_rule_error_reads_as_file_line_text(rules):
         (r"x*", False, False),
         (r"zebra(?!yak)", False, False),
         (r"(?<!a)zebra", False, False),
+        (r"zebra (?:[^\n]*\n?){1,40}yak", False, False),
+        (r"zebra(?:(?P<word>\w+)|\d)*yak", False, False),
+        (r"zebra(?: (?:a|\w+ ?){2,9})?yak", False, False),
+        (r"zebra (?:[^\n]*\n){1,40}yak", False, True),
+        (r"zebra(?:, \w+){0,40}yak", False, True),
+        (r"zebra(?:\d+\.?){1,3}yak", False, True),
     ],
 )
 def test_patterns_must_suit_all_three_engines(regex, anchor, fine):

@@ -126,6 +126,28 @@ def test_out_of_memory_is_summed_up(cli, tmp_path):
     assert "17.96 GiB" in first["title"]["en"] and "2.00 GiB" in first["title"]["zh"]
 
 
+@pytest.mark.parametrize(
+    ("allocated", "free", "reserved", "tried", "rule"),
+    [
+        ("10.24 GiB", "19.52 MiB", "10.65 GiB", "22.00 MiB", "MEM003"),
+        ("0 bytes", "48.36 MiB", "0 bytes", "20.00 MiB", "MEM003"),
+        ("56.05 GiB", "5.04 MiB", "58.39 GiB", "72.00 MiB", "MEM002"),
+        ("49.47 GiB", "1.32 GiB", "57.55 GiB", "5.03 GiB", "MEM002"),
+        ("60.34 GiB", "14.24 MiB", "60.60 GiB", "30.00 MiB", "MEM001"),
+        ("58.92 GiB", "1.66 GiB", "58.95 GiB", "3.47 GiB", "MEM001"),
+        ("25.00 GiB", "34.40 GiB", "25.90 GiB", "36.00 GiB", "MEM600"),
+        ("20.00 GiB", "12.00 GiB", "20.10 GiB", "2.00 GiB", "MEM602"),
+    ],
+)
+def test_the_sum_of_a_pytorch_message_has_one_answer(cli, tmp_path, allocated, free, reserved, tried, rule):
+    text = (
+        f"RuntimeError: NPU out of memory. Tried to allocate {tried} (NPU 0; 60.97 GiB total capacity; {allocated} "
+        f"already allocated; {allocated} current active; {free} free; {reserved} reserved in total by PyTorch) If "
+        "reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.\n"
+    )
+    assert [one["rule"] for one in report(cli, write(tmp_path, text))["diagnoses"]] == [rule]
+
+
 def test_mixed_and_broken_lines_do_no_harm(cli, tmp_path):
     text = (
         NAN.replace("\n", "\r\n")
@@ -167,3 +189,21 @@ def test_a_table_of_training_values_is_judged_like_a_log(cli, tmp_path):
     assert series["label"] == "nan" and series["events"][0]["line"] == 32
     (series,) = report(cli, write(tmp_path, "step loss\n" + rows.replace(",", " ")))["series"]
     assert series["label"] == "nan" and series["events"][0]["step"] == 31
+
+
+def test_a_graph_that_is_compiled_at_every_step_is_told_though_the_pace_is_even(cli, tmp_path):
+    said = "[WARNING] ME(1:2,MainProcess):2026-01-05-11:00:00.000.000 [mindspore/common/api.py:1] Start compiling "
+    said += "'Net.construct' and it will take a while. Please wait...\n"
+    steps = [f"epoch: 1 step: {n}, loss is {6 - 0.05 * n:.4f}\n" for n in range(1, 21)]
+    each = report(cli, write(tmp_path, "".join(said + step for step in steps)))
+    assert each["diagnoses"][0]["rule"] == "PERF605" and "20" in each["diagnoses"][0]["title"]["en"]
+    at_first = report(cli, write(tmp_path, said * 20 + "".join(steps)))
+    assert "PERF605" not in {one["rule"] for one in at_first["diagnoses"]}
+
+
+def test_reports_of_one_rank_that_only_rise_are_a_leak(cli, tmp_path):
+    line = "[Rank {rank}] (after {n} iterations) memory (MB) | allocated: {used}.25 | max allocated: 45034.10\n"
+    rising = "".join(line.format(rank=r, n=10 * n, used=21000 + 180 * n) for n in range(40) for r in (3, 4))
+    assert report(cli, write(tmp_path, rising))["diagnoses"][0]["rule"] == "MEM707"
+    level = "".join(line.format(rank=3, n=10 * n, used=21000 + 90 * (n % 3)) for n in range(40))
+    assert not report(cli, write(tmp_path, level))["diagnoses"]

@@ -39,7 +39,8 @@ def mask_polarity(module: Module) -> list[Answer]:
     for call, given, value, scope in _masks(module):
         if _is_tril(module, value, scope):
             out.append(at(module, call.node, {"name": text(given)}, value))
-    if not out and "flash" in module.text.lower() and not _inverts(module):
+    keeps = "scaled_dot_product_attention" in module.text  # there 1 means keep
+    if not out and not keeps and "flash" in module.text.lower() and not _inverts(module):
         for node in module.every(ast.Assign):
             name = text(node.targets[0])
             if "mask" in name.lower() and _is_tril(module, node.value, _scope_of(module, node)):

@@ -6,6 +6,7 @@ import ast
 
 from doctor.checks.code.common import LAYERS, OPTIMIZERS, at, has_parameters, made, text
 from doctor.model import Answer
+from doctor.plan.spelling import distance
 from doctor.source.match import NOTHING, argument, is_cell_value, literal
 from doctor.source.tree import ClassInfo, Module, Scope
 
@@ -59,6 +60,20 @@ def _registers_itself(info: ClassInfo) -> bool:
     """Whether the class hands its layers to MindSpore in another way."""
     source = ast.dump(info.node)
     return any(word in source for word in ("insert_child_to_cell", "CellList", "_cells", "CellDict", "SequentialCell'"))
+
+
+def construct_misspelt(module: Module) -> list[Answer]:
+    """A Cell without construct that has a method spelt nearly so, or forward as PyTorch has it, and nothing that calls
+    it."""
+    out = []
+    for info in module.classes:
+        direct = any(base in ("mindspore.nn.Cell", "mindspore.nn.cell.Cell") for base in info.bases)
+        if not direct or "construct" in info.methods or "__call__" in info.methods or len(info.bases) > 1:
+            continue
+        meant = [name for name in info.methods if name == "forward" or 0 < distance(name[:20], "construct") <= 2]
+        if meant:
+            out.append(at(module, info.methods[meant[0]], {"class": info.name, "name": meant[0]}))
+    return out
 
 
 def super_init(module: Module) -> list[Answer]:

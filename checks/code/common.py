@@ -6,8 +6,10 @@ import ast
 from typing import Any
 
 from doctor.model import Answer, Evidence, fail
-from doctor.source.match import compiled
+from doctor.source.match import compiled, sets_graph_mode
 from doctor.source.tree import ClassInfo, Module, Scope
+
+__all__ = ["at", "graph_functions", "has_parameters", "holds_parameters", "reads", "sets_graph_mode", "text"]
 
 
 def at(module: Module, node: ast.AST | int, args: dict[str, Any] | None = None, *more: ast.AST, **how: Any) -> Answer:
@@ -31,19 +33,6 @@ def reads(module: Module, name: str) -> list[ast.Name]:
 def graph_functions(module: Module) -> list[tuple[ast.FunctionDef | ast.AsyncFunctionDef, Scope]]:
     """Functions that are compiled as a graph: construct of a Cell, and what stands below @jit."""
     return [(node, scope) for node, scope in module.functions if compiled(module, node, scope)]
-
-
-def sets_graph_mode(module: Module) -> bool:
-    """Whether a file itself chooses graph mode."""
-    for call in module.calls_to("mindspore.set_context", "mindspore.context.set_context"):
-        for keyword in call.node.keywords:
-            if keyword.arg == "mode":
-                name = module.qualified(keyword.value, call.scope) or ""
-                if name.endswith("GRAPH_MODE") or (
-                    isinstance(keyword.value, ast.Constant) and keyword.value.value == 0
-                ):
-                    return True
-    return False
 
 
 def has_parameters(module: Module, node: ast.AST | None, scope: Scope) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from doctor.checks.code.common import at, graph_functions, sets_graph_mode, text
 from doctor.model import Answer
-from doctor.source.tree import Module, Scope
+from doctor.source.tree import ClassInfo, Module, Scope
 
 _UNSUPPORTED: dict[type, str] = {ast.Try: "try", ast.Yield: "yield", ast.YieldFrom: "yield from", ast.Global: "global",
                 ast.AsyncFor: "async for", ast.Await: "await"}  # fmt: skip
@@ -148,13 +149,15 @@ def bprop_signature(module: Module) -> list[Answer]:
 def mask_loop(module: Module) -> list[Answer]:
     """A loop in construct that fills a mask element by element: it unrolls into the graph."""
     out = []
+    graph = sets_graph_mode(module)
     for function, _ in graph_functions(module):
+        how = {} if graph or function.name != "construct" else {"severity": "advice"}
         for node in _own(function):
             if isinstance(node, ast.For):
                 for inner in ast.walk(node):
                     target = inner.targets[0] if isinstance(inner, ast.Assign) else None
                     if isinstance(target, ast.Subscript) and "mask" in text(target.value).lower():
-                        out.append(at(module, node, {"what": text(target), "name": function.name}))
+                        out.append(at(module, node, {"what": text(target), "name": function.name}, **how))
                         break
     return out
 
@@ -198,16 +201,45 @@ def views_written(module: Module) -> list[Answer]:
 
 
 def construct_self(module: Module) -> list[Answer]:
-    """construct of a Cell whose first parameter is not self: it is taken for the cell itself."""
+    """construct of a Cell whose first parameter is not called self: it is taken for the cell itself. Where it is used
+    as the cell, under another name, only a graph fails.
+
+    Source: runs on 2.10.0 CPU: construct(s, x) that reads s.dense works in PyNative, and fails to compile.
+    """
     out = []
+    graph = sets_graph_mode(module)
     for info in module.classes:
         method = info.methods.get("construct")
         if method is None or not module.is_cell(info) or method.decorator_list:
             continue
         args = [*method.args.posonlyargs, *method.args.args]
-        if (not args and method.args.vararg is None) or (args and args[0].arg not in ("self", "cls")):
-            out.append(at(module, method, {"name": info.name, "what": args[0].arg if args else ""}))
+        name = args[0].arg if args else ""
+        if (not args and method.args.vararg is not None) or name in ("self", "cls"):
+            continue
+        told: dict[str, Any] = {"name": info.name, "what": name}
+        how: dict[str, Any] = {}
+        if name and _reads(method, name) & (_kept(info) | {"register_buffer", "training"}):
+            told["renamed"] = True
+            how = {} if graph else {"severity": "advice"}
+        out.append(at(module, method, told, **how))
     return out
+
+
+def _reads(method: ast.AST, name: str) -> set[str]:
+    """The attributes of a name that a function touches."""
+    found = (n for n in ast.walk(method) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name))
+    return {n.attr for n in found if isinstance(n.value, ast.Name) and n.value.id == name}
+
+
+def _kept(info: ClassInfo) -> set[str]:
+    """Methods of a class, and what its methods set on their first parameter."""
+    kept = set(info.methods)
+    for method in info.methods.values():
+        args = [*method.args.posonlyargs, *method.args.args]
+        for node in ast.walk(method) if args else ():
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
+                kept |= {node.attr} if node.value.id == args[0].arg else set()
+    return kept
 
 
 def _own(function: ast.AST) -> list[ast.AST]:

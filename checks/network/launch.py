@@ -83,6 +83,37 @@ def worker_numbers(launch: Fact, table: Maybe, nodes: Maybe) -> Answer | list[An
     return found or passed({"count": len(starts)})
 
 
+def processes_visible(launch: Fact) -> Answer | list[Answer]:
+    """torchrun and mpirun start no more processes on a host than ASCEND_RT_VISIBLE_DEVICES leaves visible."""
+    starts = [start for start in launch.value["starts"] if "processes" in start.options]
+    chosen = launch.value["env"].get("ASCEND_RT_VISIBLE_DEVICES")
+    if not starts or chosen is None:
+        return not_applicable("not_set", name="ASCEND_RT_VISIBLE_DEVICES")
+    shown, rest = visible(chosen.value, None)
+    if rest or not shown:  # what is wrong with the variable itself is told by the check of the variables
+        return not_applicable("not_set", name="ASCEND_RT_VISIBLE_DEVICES")
+    found = []
+    for start in starts:
+        text = str(start.options["processes"].value).strip()
+        if _WHOLE.fullmatch(text) and int(text) > len(shown):
+            args = {"processes": int(text), "visible": len(shown), "devices": chosen.value[:60]}
+            found.append(fail(args, seen(start), seen(chosen)))
+    return found or passed({"count": len(starts)})
+
+
+def mpirun_binding(launch: Fact) -> Answer | list[Answer]:
+    """Open MPI binds by core where there are at most two processes: each has one core for all of its threads."""
+    starts = [start for start in launch.value["starts"] if start.kind == "mpirun" and "processes" in start.options]
+    if not starts:
+        return not_applicable("no_launch")
+    found = [
+        fail({"processes": 2}, seen(start))
+        for start in starts
+        if "bind" not in start.options and str(start.options["processes"].value).strip() == "2"
+    ]
+    return found or passed({"count": len(starts)})
+
+
 def _loopback(text: str) -> bool:
     parsed = address(text)
     return text in ("localhost", "localhost.localdomain") or (parsed is not None and parsed.is_loopback)

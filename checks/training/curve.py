@@ -106,14 +106,14 @@ def noise(x: Array, block: int = 64, *, drift: float = 1.0) -> Array:
     count = max(1, n // block)
     cut = n // count * count
     size = cut // count
-    levels = _spread(x, 1, count, cut)
+    levels = block_noise(x, 1, count, cut)
     levels = levels * drift
     before = np.concatenate((levels[:1], levels[:-1]))
     sigma = np.maximum(before, levels / 3) if count > 1 else levels
     return np.concatenate((np.repeat(sigma, size), np.full(n - cut, sigma[-1])))
 
 
-def _spread(x: Array, lag: int, count: int, cut: int) -> Array:
+def block_noise(x: Array, lag: int, count: int, cut: int) -> Array:
     """The noise of each of ``count`` blocks by the differences of points ``lag`` apart."""
     d = np.abs(x[lag:] - x[:-lag])
     # second differences know no slope
@@ -144,9 +144,9 @@ def _wander(x: Array) -> float:
     for piece in pieces:
         count = max(1, len(piece) // 64)
         cut = len(piece) // count * count
-        near = _spread(piece, 1, count, cut)
+        near = block_noise(piece, 1, count, cut)
         lags = [lag for lag in FAR if lag <= len(piece) // 8 and lag <= len(x) // 32]
-        far = np.maximum.reduce([_spread(piece, lag, count, cut) for lag in lags])
+        far = np.maximum.reduce([block_noise(piece, lag, count, cut) for lag in lags])
         ratios.append(far[near > 0] / near[near > 0])
     found = np.concatenate(ratios)
     return min(WANDER, max(1.0, middle(found))) if len(found) else 1.0
@@ -210,7 +210,7 @@ def episodes(x: Array, extra: float = 0.0) -> list[Episode]:
         # the level before counts on: ``best`` cannot fall while the loss is high
         stop = int(lows[j]) if j < len(lows) else n
         peak = start + int(np.argmax(x[start:stop]))
-        found.append(Episode(start, stop, _onset(s, start, base), peak, base, stop >= n))
+        found.append(Episode(start, stop, _onset(s, start, base, float(sigma[start])), peak, base, stop >= n))
         at = stop
 
 
@@ -233,18 +233,26 @@ def _calm(s: Array) -> Array:
     return np.maximum(s, np.concatenate((s[:1], s[:-1])))
 
 
-def _onset(s: Array, start: int, base: float) -> int:
-    """Where a rise begins: at its first high point if it comes at once, else where the loss was lowest."""
+def _onset(s: Array, start: int, base: float, sigma: float) -> int:
+    """Where a rise begins: behind the last point that was no higher than the best level; of a slow rise where the line
+    through its points leaves that level."""
     back = max(0, start - 512)
-    low = back + int(np.flatnonzero(s[back : start + 1] == s[back : start + 1].min())[-1])
-    return start if start - low <= 3 else low
+    calm = np.flatnonzero(s[back:start] <= base + sigma)
+    if not len(calm):
+        return start
+    first = back + int(calm[-1]) + 1
+    if start - first < 3:
+        return first
+    rise = s[first : start + 1]
+    slope = float(np.polyfit(np.arange(len(rise)), rise, 1)[0])
+    return max(back, first - round(sigma / slope)) if slope > 0 else first
 
 
 CHANCE = 3e-6
 """Healthy points that may stand out alone by chance."""
 HEAVIEST = 0.5
 """Index of the heaviest tail that a healthy loss has: that of a noise without a variance."""
-ALONE = 0.3
+ALONE = 0.1
 """Share of the level by which a point that stands out alone must rise above it."""
 
 
@@ -319,23 +327,54 @@ class Period(NamedTuple):
 SMALLEST = 0.001
 """Share of the level below which a swing is not worth a word."""
 LONGEST = 2048
-LEAST = 64
+LEAST = 48
+SCORE, STRICT = 30, 60
+"""How far a line must stand above the median of its neighbourhood, in all of a log and in a part of it."""
+WEAKEST = 0.85
+"""Times the noise that the amplitude is at least: the first line of a saw of 1.5 times the noise has 0.95."""
+LOWEST = (3, 8, 24)
+"""Periods in a window at least: behind the first, the trend's bends are left out of what is looked at. In a part of a
+log one more, and by its steps from point to point 8."""
+ALIKE = 0.5
+"""Share of the greatest amplitude in a third of a window that the least one has, 0.6 of that where the line of a whole
+log is beyond doubt."""
+FEW = 16
+"""Periods in a window below which the bends of a trend may be taken for a swing."""
+FILLED = 1.25
+"""Times as many points a loss may have when the lines that are left out are filled in."""
 
 
-def period(x: Array) -> Period | None:
+def filled(x: Array, at: Array) -> tuple[Array, Rows]:
+    """A loss at equal distances, and the point at or before each of them: where a few lines are missing, what is on
+    both sides fills the gap, so that a swing keeps its beat. As it is where that cannot be."""
+    same = np.arange(len(x))
+    if len(x) < LEAST:
+        return x, same
+    gap = middle(np.diff(at))
+    if not gap > 0:
+        return x, same
+    place = np.rint((at - at[0]) / gap)
+    if not (len(x) <= place[-1] < FILLED * len(x)) or (np.diff(place) < 1).any():
+        return x, same
+    grid = np.arange(int(place[-1]) + 1)
+    return np.interp(grid, place, x), np.searchsorted(place, grid, "right") - 1
+
+
+def period(x: Array, *, strict: bool = False) -> Period | None:
     """The strongest regular swing of a finite loss, None without one.
 
-    Windows of up to 2,048 points without their trend (a parabola) and outliers (cut at 5 times the usual deviation)
-    are looked at by their spectrum: a line counts if it stands 40 times above the median of its neighbourhood (half
-    to twice the frequency), makes at least three periods in the window, has an amplitude of at least 1.2 times the
-    noise and 0.1 % of the level. Noise that drifts is judged by its own spectrum.
+    Windows of up to 2,048 points without their trend (a cubic) and outliers (cut at 3 times the usual deviation) are
+    looked at by their spectrum, or by that of the steps from point to point: a line counts if it stands ``SCORE`` times
+    above the median of its neighbourhood (half to twice the frequency; twice as far below six periods), makes at least
+    three periods in the window, has an amplitude of at least ``WEAKEST`` times the noise and 0.1 % of the level. Noise
+    that drifts is judged by its own spectrum. ``strict``: as far as a line in a part of a log must stand out.
     """
     n = len(x)
     if n < LEAST:
         return None
     best: Period | None = None
     for start, size in _windows(n):
-        found = _line(x[start : start + size], start)
+        found = _line(x[start : start + size], start, strict=strict)
         if found is not None and (best is None or found.score > best.score):
             best = found
     if best is None and n >= 3 * LEAST:
@@ -377,7 +416,7 @@ def _hann(n: int) -> Array:
     return found
 
 
-def _alike(y: Array, k: int, amplitude: float) -> bool:
+def _alike(y: Array, k: int, amplitude: float, share: float) -> bool:
     """Whether a loss swings ``k`` times all along and alike: about its own mean over one period, which no trend bends,
     in each third."""
     n = len(y)
@@ -391,7 +430,7 @@ def _alike(y: Array, k: int, amplitude: float) -> bool:
     for part in np.array_split(r, 3):
         weight = _hann(len(part))
         parts.append(2 * abs(complex((part * weight).sum())) / float(weight.sum()))
-    return min(parts) >= 0.5 * max(amplitude, *parts)
+    return min(parts) >= share * max(amplitude, *parts)
 
 
 def _drift(power: Array, k: int) -> Array:
@@ -409,27 +448,63 @@ def _drift(power: Array, k: int) -> Array:
 
 
 def _line(y: Array, start: int, *, strict: bool = False) -> Period | None:
-    n = len(y)
     level = middle(np.abs(y))
+    for power, lowest in ((_power(y), (LOWEST[0] + strict, *LOWEST[1:])), (_power_of_steps(y), LOWEST[1:])):
+        tried: set[int] = set()
+        for low in lowest:
+            if 2 * low > len(power):
+                break
+            # noise that drifts has a spectrum that falls: it is judged by what it is beside the line
+            k = low + int(np.argmax(power[low:]))
+            shape = _drift(power, k)
+            k = low + int(np.argmax(power[low:] / shape[low:]))
+            if k in tried:
+                continue
+            tried.add(k)
+            found = _stands(y, power, shape, k, low, STRICT if strict or k < 6 else SCORE)
+            if found is not None and found[0] >= SMALLEST * level:
+                return Period(len(y) / k, found[0], found[1], level, start, found[2])
+    return None
+
+
+def _power(y: Array) -> Array:
+    """The spectrum of a loss without its trend (a cubic) and its outliers; empty if nothing is left."""
+    n = len(y)
     # a rough trend first, so that outliers do not bend it
     rough = median5(y)
     few = max(1, n // 100)
     ends = np.partition(rough, (few, n - 1 - few))
     basis = _basis(n)
-    r = y - basis @ (basis.T @ np.clip(rough, ends[few], ends[n - 1 - few]))
+    return _spectrum(y - basis @ (basis.T @ np.clip(rough, ends[few], ends[n - 1 - few])))
+
+
+def _power_of_steps(y: Array) -> Array:
+    """The same by the steps from point to point, of which a trend that no cubic follows, a sudden drop too, is but a
+    few outliers."""
+    power = _spectrum(np.concatenate(([0.0], np.diff(y))))
+    if not len(power):
+        return power
+    size = 2 - 2 * np.cos(2 * np.pi * np.arange(len(power)) / len(y))
+    size[0] = size[1]
+    found: Array = power / size
+    return found
+
+
+def _spectrum(r: Array) -> Array:
+    n = len(r)
     mid = middle(r)
     spread = 1.4826 * middle(np.abs(r - mid))
     if not spread > 0:
-        return None
-    r = np.clip(r - mid, -3 * spread, 3 * spread)
-    power = np.abs(np.fft.rfft(r * _hann(n))) ** 2
+        return np.zeros(0)
+    power: Array = np.abs(np.fft.rfft(np.clip(r - mid, -3 * spread, 3 * spread) * _hann(n))) ** 2
     if n % 2 == 0:
         power[-1] *= 0.5  # the fastest swing has one line, not two
-    low = 4 if strict else 3
-    k = low + int(np.argmax(power[low:]))
-    # noise that drifts has a spectrum that falls: it is judged by what it is beside the line
-    shape = _drift(power, k)
-    k = low + int(np.argmax(power[low:] / shape[low:]))
+    return power
+
+
+def _stands(y: Array, power: Array, shape: Array, k: int, low: int, least: float) -> tuple[float, float, float] | None:
+    """(amplitude, noise, score) of a line of the spectrum that stands out, None for others."""
+    n = len(y)
     flat = power / shape
     lo, hi = max(2, k // 2), min(len(power), 2 * k + 8)
     if hi - lo < 16:
@@ -438,18 +513,32 @@ def _line(y: Array, start: int, *, strict: bool = False) -> Period | None:
     around = np.concatenate((flat[lo : max(lo, k - 2)], flat[k + 3 : hi]))
     if len(around) < 6:
         return None
-    floor = middle(around) / 0.69 * float(shape[k])
-    if floor <= 0:
-        floor = 1e-30
+    floor = max(1e-30, middle(around) / 0.69 * float(shape[k]))
     score = float(power[k]) / floor
     amplitude = 4 * float(np.sqrt(power[max(0, k - 1) : k + 2].sum() / 1.5)) / n
     rest = float(np.sqrt(floor * 8 / (3 * n)))
-    if score < (60 if strict else 40) or amplitude < rest or amplitude < SMALLEST * level:
+    if score < least or amplitude < WEAKEST * rest:
         return None
     # a single spike or step has a smooth spectrum: its neighbours are as strong
     near = np.concatenate((power[max(low, k - 6) : max(low, k - 2)], power[k + 3 : k + 7]))
-    if len(near) and power[k] < 12 * near.max():
+    sharp = float(power[k]) / max(float(near.max()), 1e-30) if len(near) else 12.0
+    if sharp < 12:
         return None
-    if not _alike(y, k, amplitude):
+    doubtless = least < STRICT <= score and sharp >= 25
+    share = 0.6 * ALIKE if doubtless else ALIKE
+    if not _alike(y, k, amplitude, share) or (k < FEW and not _bends(y, k, amplitude)):
         return None
-    return Period(n / k, amplitude, rest, level, start, score)
+    return amplitude, rest, score
+
+
+def _bends(y: Array, k: int, amplitude: float) -> bool:
+    """Whether a swing of few periods is more than the bends of a trend: each point against those half a period before
+    and behind, twice, which leaves a swing four times as large and of a trend next to nothing."""
+    n = len(y)
+    half = max(1, round(n / k / 2))
+    for _ in range(2):
+        y = y[half:-half] - (y[: -2 * half] + y[2 * half :]) / 2
+    spread = 1.4826 * middle(np.abs(y))
+    y = np.clip(y, -4 * spread, 4 * spread)
+    waves = np.exp(-2j * np.pi * k * np.arange(len(y)) / n)
+    return bool(2 * abs(complex((y * waves).sum())) / len(y) / 4 >= 0.5 * amplitude)

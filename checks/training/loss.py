@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from doctor.checks.training.burst import bursts
 from doctor.checks.training.curve import (
     SHORT,
     Array,
@@ -15,6 +16,8 @@ from doctor.checks.training.curve import (
     alone,
     column,
     episodes,
+    filled,
+    median5,
     number,
     numbers,
     period,
@@ -49,7 +52,14 @@ def _shape(curves: Curves, first: int, last: int) -> Shape:
     inside = (rows >= first) & (rows < last) & np.isfinite(values)
     rows, x = rows[inside], values[inside]
     found = episodes(x)
-    swing = period(_without(x, found))
+    even, of = filled(_without(x, found), curves.at[rows])
+    swing = period(even)
+    if swing is None and found and not found[-1].open:
+        # a few rises may be all that a short log holds of a swing
+        even, of = filled(x, curves.at[rows])
+        swing = period(even, strict=True)
+    if swing is not None:
+        swing = swing._replace(start=int(of[swing.start]))
     if swing is not None and _of_data(curves, swing):
         swing = None
     if swing is not None:
@@ -215,48 +225,63 @@ def spikes(curves: Curves) -> list[Seen]:
     for shape in shapes(curves):
         closed = [e for e in shape.episodes if not e.open]
         for e in closed if len(closed) < MANY or not _late(shape, closed) else ():
-            row = int(shape.rows[_first_high(shape.x, e)])
-            back = int(shape.rows[min(e.stop, len(shape.rows) - 1)])
-            args = {
-                **_where(curves, row), **_context(curves, row), "usual": number(e.usual),
-                "value": number(float(shape.x[e.peak])), "back": number(float(curves.at[back])),
-                "points": str(e.stop - e.start),
-            }  # fmt: skip
             height = float(shape.x[e.peak]) - e.usual
-            found.append((height, Seen(row, args, value=float(shape.x[e.peak]), usual=e.usual)))
-    found += _towers(curves)
+            found.append((height, _spike(curves, shape, e)))
+        small = [] if shape.period is not None else [e for e in bursts(shape.x) if not _beside(shape, e)]
+        for e in small:
+            height = float(shape.x[e.peak]) - e.usual
+            found.append((height, _spike(curves, shape, e)))
+        found += _towers(curves, shape, small)
     found.sort(key=lambda pair: -pair[0])
     if found:
         found[0][1].args["times"] = str(len(found))
     return [seen for _, seen in found[:20]]
 
 
+def _spike(curves: Curves, shape: Shape, e: Episode) -> Seen:
+    row = int(shape.rows[_first_high(shape.x, e)])
+    back = int(shape.rows[min(e.stop, len(shape.rows) - 1)])
+    args = {
+        **_where(curves, row), **_context(curves, row), "usual": number(e.usual),
+        "value": number(float(shape.x[e.peak])), "back": number(float(curves.at[back])),
+        "points": str(e.stop - e.start),
+    }  # fmt: skip
+    return Seen(row, args, value=float(shape.x[e.peak]), usual=e.usual)
+
+
+def _beside(shape: Shape, one: Episode) -> bool:
+    """Whether a short rise belongs to a great one."""
+    return any(one.start < e.stop + 3 and e.start - 3 < one.stop for e in shape.episodes)
+
+
 def _first_high(x: Array, e: Episode) -> int:
-    """The first point of a rise that is near its height: of a rise that holds for a while it is hardly the greatest."""
+    """The first point of a rise that is near its height: of a rise that holds for a while it is hardly the greatest,
+    which tells less of its height than a median."""
     begin = max(0, e.start - 2)
-    return begin + int(np.argmax(x[begin : e.stop] - e.usual >= 0.7 * (x[e.peak] - e.usual)))
+    part = x[begin : e.stop] - e.usual
+    height = float(median5(part)[2:-2].max()) if len(part) >= 9 else float(x[e.peak]) - e.usual
+    return begin + int(np.argmax(part >= 0.7 * height))
 
 
-def _towers(curves: Curves) -> list[tuple[float, Seen]]:
+def _towers(curves: Curves, shape: Shape, known: Sequence[Episode]) -> list[tuple[float, Seen]]:
     """Single points that stand out farther than the tail of this loss reaches."""
+    x = shape.x
+    if len(x) < 4 * SHORT:
+        return []
     out = []
-    for shape in shapes(curves):
-        x = shape.x
-        if len(x) < 4 * SHORT:
+    level = smooth(x)
+    covered: Any = np.zeros(len(x), bool)
+    for e in [*shape.episodes, *known]:
+        covered[max(0, e.start - 3) : e.stop + 3] = True
+    for i in alone(x, level)[:20]:
+        if covered[i] or i < 3 or i >= len(x) - 1:
             continue
-        level = smooth(x)
-        covered: Any = np.zeros(len(x), bool)
-        for e in shape.episodes:
-            covered[max(0, e.start - 3) : e.stop + 3] = True
-        for i in alone(x, level)[:20]:
-            if covered[i] or i < 3 or i >= len(x) - 1:
-                continue
-            row = int(shape.rows[i])
-            args = {
-                **_where(curves, row), **_context(curves, row), "usual": number(float(level[i])),
-                "value": number(float(x[i])), "back": number(float(curves.at[shape.rows[i + 1]])), "points": "1",
-            }  # fmt: skip
-            out.append((float(x[i] - level[i]), Seen(row, args, value=float(x[i]), usual=float(level[i]))))
+        row = int(shape.rows[i])
+        args = {
+            **_where(curves, row), **_context(curves, row), "usual": number(float(level[i])),
+            "value": number(float(x[i])), "back": number(float(curves.at[shape.rows[i + 1]])), "points": "1",
+        }  # fmt: skip
+        out.append((float(x[i] - level[i]), Seen(row, args, value=float(x[i]), usual=float(level[i]))))
     return out
 
 
@@ -406,7 +431,7 @@ def plateau(curves: Curves) -> list[Seen]:
         error = _error(x[int(0.4 * n) :]) if n >= 100 else _error(tail)
         least = max(0.01 * level, min(2 * error, 0.015 * level))
         never = level > 0.97 * start and change < least
-        stuck = abs(change) < least and level > 0.5 * start and n >= 100
+        stuck = abs(change) < least and level > (0.5 if n >= 100 else 0.85) * start and n >= 60
         if error > 0.015 * level or not (never or stuck):
             continue
         row = int(shape.rows[0])

@@ -29,14 +29,19 @@ def limit_of(s: Shortage) -> int:
 
 
 def kind_of(s: Shortage) -> str:
-    """exhausted · fragmented · events · occupied · too_large · refused · host, empty if the numbers do not tell."""
+    """exhausted · fragmented · events · occupied · too_large · graph · refused · host · kv, empty if the numbers do not
+    tell."""
     if s.host:
         return "host"
+    if s.kv:
+        return "kv"
     if s.reserve:
         return "" if s.total and s.free >= 0.9 * s.total else "occupied"
     limit = limit_of(s)
     if s.size <= 0:
         return ""
+    if s.whole:
+        return "graph" if limit and (s.static or s.used) + s.size > limit else ""
     if s.size > max(limit, s.total) > 0:
         return "too_large"
     if not limit:
@@ -92,6 +97,35 @@ def exhausted(found: Sequence[Shortage], history: Sequence[tuple[int, int]]) -> 
         if s.total > limit + 6 * GB:
             args["room"] = size(s.total - limit)
             args["new"] = f"{(s.total - 6 * GB) // GB}GB"
+        out.append(Seen(n, args))
+    return out
+
+
+def graph(found: Sequence[Shortage], history: Sequence[tuple[int, int]]) -> list[Seen]:
+    """A graph asked for all its memory at once, beside the weights, and that exceeds the limit."""
+    out = []
+    for n, s in _answers(found, "graph"):
+        limit, beside = limit_of(s), s.static or s.used
+        args = {**_args(s), "missing": size(beside + s.size - limit), "all": size(beside + s.size)}
+        if beside:
+            args["static"] = size(beside)
+        out.append(Seen(n, args))
+    return out
+
+
+def no_cache(found: Sequence[Shortage], history: Sequence[tuple[int, int]]) -> list[Seen]:
+    """A server has no memory left for its KV cache."""
+    out = []
+    for n, s in _answers(found, "kv"):
+        args = {}
+        if s.weights:
+            args["weights"] = size(s.weights)
+        if s.total:
+            args["total"] = size(s.total)
+        if s.weights and s.total:
+            args["percent"] = f"{100 * s.weights / s.total:.0f}"
+        if s.room is not None and s.room < 0:
+            args["missing"] = size(-s.room)
         out.append(Seen(n, args))
     return out
 
@@ -162,5 +196,8 @@ def host(found: Sequence[Shortage], history: Sequence[tuple[int, int]]) -> list[
     if not killed:
         return []
     n, s = max(killed, key=lambda pair: pair[1].size)
-    return [Seen(n, {"name": s.op, "pid": str(s.pid), "size": size(s.size), "count": str(len(killed)),
-                     "all": size(sum(k.size for _, k in killed))})]  # fmt: skip
+    args = {"name": s.op, "pid": str(s.pid), "size": size(s.size), "count": str(len(killed)),
+            "all": size(sum(k.size for _, k in killed))}  # fmt: skip
+    if s.cap:
+        args["cap"] = size(s.cap)
+    return [Seen(n, args)]

@@ -327,6 +327,36 @@ def stalls_regularly(curves: Curves) -> list[Seen]:
     return _stalls(curves, "")
 
 
+FAR = 10.0
+"""Times the usual one that make a stall at no fixed distance, in a pace that is otherwise even, …"""
+EVEN = 0.05
+"""… with a usual spread below this share of the usual time."""
+FAR_LOST = 0.05
+"""Share of all time that such stalls must cost before they are told."""
+
+
+def stalls_now_and_then(curves: Curves) -> list[Seen]:
+    """A few steps of an even pace are far slower, at no fixed distance, and the log does not say why."""
+    p = pace(curves)
+    if p is None or p.sigma >= EVEN or comb(curves) is not None or _recompiled(curves, p) is not None:
+        return []
+    far = np.flatnonzero(p.x > FAR * p.level)
+    if not len(far) or len(far) > max(3, 0.03 * len(p.x)):
+        return []
+    # a stall that takes several steps begins once
+    starts = far[np.concatenate(([True], np.diff(far) > 2))]
+    lost = float((p.x[far] - p.level[far]).sum() / p.x.sum())
+    if len(starts) < 3 or lost < FAR_LOST or _told(curves, p, starts, _SAVING) or _told(curves, p, starts, _ENDING):
+        return []
+    worst = int(far[np.argmax(p.x[far])])
+    usual = _middle(p.x)
+    args = {
+        "times": str(len(starts)), "time": _shown(p, float(np.median(p.x[starts]))), "usual": _shown(p, usual),
+        "steps": numbers(curves.at[p.rows[starts[:6]]]), "percent": number(round(100 * lost, 1)),
+    }  # fmt: skip
+    return [_seen(curves, p, worst, args, usual)]
+
+
 # ------------------------------------------------------------------ pace
 
 
@@ -461,6 +491,25 @@ def compiled_again(curves: Curves) -> list[Seen]:
         "percent": number(round(100 * float((p.x[found] - p.level[found]).sum() / p.x.sum()), 1)),
     }  # fmt: skip
     return [_seen(curves, p, int(found[0]), args, usual)]
+
+
+EACH = 0.5
+"""Compilations for each printed step from which on they belong to the steps."""
+
+
+def compiled_each_step(curves: Curves) -> list[Seen]:
+    """The log says about as often that a graph is compiled as it prints a step."""
+    times = int(curves.cache.get("compiled", 0))
+    rows = column(curves, "loss")[0]
+    if curves.kind != "train" or not times or len(rows) < 8 or times < EACH * len(rows) * curves.every:
+        return []
+    row = int(rows[len(rows) // 2])
+    args: dict[str, Any] = {**_where(curves, row), "times": str(times), "steps": str(len(rows) * curves.every)}
+    seen, x = column(curves, "step_time")
+    if len(seen):
+        middle = float(np.median(x))
+        args["time"] = f"{number(round(middle))} ms" if middle < 10_000 else f"{number(round(middle / 1000, 1))} s"
+    return [Seen(row, args, "loss")]
 
 
 # ------------------------------------------------------------------ ranks

@@ -8,8 +8,8 @@ from doctor.model import Curves, Seen
 
 HALVINGS = 5
 """Halvings in a row that make a collapse; a search at the start of a run needs as many and more, and is none."""
-
-
+NEAR = 16
+"""Lines between two falls of one collapse, at most, where the scale rose between them."""
 HOLDS = 20
 """Lines in which a scale must hold that was found."""
 
@@ -28,7 +28,7 @@ def collapse(curves: Curves) -> list[Seen]:
     rises = np.flatnonzero(np.diff(scale) > 0)
     starts = np.concatenate(([0], rises + 1))
     stops = np.concatenate((rises, [len(scale) - 1]))
-    for a, b in zip(starts.tolist(), stops.tolist(), strict=True):
+    for n, (a, b) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
         high, low = float(scale[a]), float(scale[b])
         if low <= 0 or (high / low < 2**HALVINGS and not low <= 1 < high / 4):
             continue
@@ -42,13 +42,28 @@ def collapse(curves: Curves) -> list[Seen]:
             if not (fast and not _searches(curves, rows, scale, falls, i)) and not (low <= 1 and scale[-1] <= 1):
                 continue
             first = _first(falls, i)
-            row = int(rows[falls[first]])
+            begin = int(falls[first]) if first else _before_rises(scale, starts[:n], stops[:n], int(falls[0]))
+            row = int(rows[begin])
             args = {
-                **_where(curves, row), "from": number(float(scale[falls[first] - 1])), "to": number(low),
+                **_where(curves, row), "from": number(float(scale[begin - 1])), "to": number(low),
                 "last": number(float(scale[-1])), "until": number(float(curves.at[rows[falls[-1]]])),
             }  # fmt: skip
             return [Seen(row, args, "loss_scale", low, high)]
     return []
+
+
+def _before_rises(scale: Array, starts: Rows, stops: Rows, begin: int) -> int:
+    """The first fall of a collapse in which the scale rose now and then: ``begin`` is the first one behind the last of
+    these rises, ``starts`` and ``stops`` are those of the stretches before it."""
+    for a, b in zip(starts[::-1].tolist(), stops[::-1].tolist(), strict=True):
+        falls = a + 1 + np.flatnonzero(np.diff(scale[a : b + 1]) < 0)
+        if not len(falls) or begin - falls[-1] > NEAR or scale[b + 1] > scale[a] or scale[b + 1] > 4 * scale[b]:
+            break
+        far = np.flatnonzero(np.diff(falls) > NEAR)
+        begin = int(falls[far[-1] + 1]) if len(far) else int(falls[0])
+        if len(far):
+            break
+    return begin
 
 
 def _first(falls: Rows, at: int) -> int:

@@ -637,7 +637,7 @@ def self_first(work: Work, finding: Finding) -> list[Way]:
     """def construct(x) → def construct(self, x)"""
     info = next((c for c in work.module.classes if c.name == finding.args.get("name")
                  and "construct" in c.methods and c.methods["construct"].lineno == _line(finding)), None)  # fmt: skip
-    if info is None:
+    if info is None or finding.args.get("renamed"):  # the cell is there already, under another name
         return []
     node = info.methods["construct"]
     start, _ = work.span(node)

@@ -72,8 +72,11 @@ routed_scaling_factor aux_loss_alpha seq_aux moe_layer_freq ep_size partial_rota
 multi_query_attention multi_query_group_num layernorm_compute_dtype apply_residual_connection_post_layernorm
 quantization_config attention_multiplier embedding_multiplier residual_multiplier logits_scaling layer_types
 num_hidden_groups decoder_start_token_id is_encoder_decoder is_decoder
+boa_token_id boi_token_id eoa_token_id eod_token_id eoi_token_id d_inner emb_pdrop fpn_hidden_size o_lora_rank
+router_scaling_factor v_channels rope_parameters mlp_layer_types
 """)
-"""Keys that are read for nothing but their spelling."""
+"""Keys that are read for nothing but their spelling; the last two lines are close to others and mean something else
+(attributes of the configuration classes of transformers 4.57.1 and 5.23.0)."""
 TYPES = fill.words("""
 albert baichuan bart bert bloom chatglm clip codegen cohere cohere2 dbrx deberta deepseek deepseek_v2 deepseek_v3
 deepseek_v32 deepseek_vl falcon falcon_h1 falcon_mamba gemma gemma2 gemma3 gemma3_text glm glm4 glm4_moe gpt2
@@ -82,10 +85,21 @@ llama4_text llava mamba mamba2 minicpm minicpm3 minimax mistral mistral3 mixtral
 opt phi phi3 phimoe pixtral qwen qwen2 qwen2_moe qwen2_vl qwen3 qwen3_moe qwen3_next roberta smollm3 stablelm starcoder2
 telechat telechat3 vit whisper yi
 """)
+DECODERS = fill.words("""
+baichuan bloom chatglm codegen cohere cohere2 dbrx deepseek deepseek_v2 deepseek_v3 falcon gemma gemma2 gemma3_text glm
+glm4 glm4_moe gpt2 gpt_bigcode gpt_neo gpt_neox gpt_oss gptj granite granitemoe internlm internlm2 internlm3 llama
+minicpm minicpm3 mistral mixtral nemotron olmo olmo2 olmoe opt phi phi3 phimoe qwen qwen2 qwen2_moe qwen3 qwen3_moe
+smollm3 stablelm starcoder2 telechat yi
+""")
+"""Types of text decoders whose sizes relate to each other as rules expect. Other models (encoders, vision and audio
+parts, mixtures with state spaces) use the same keys with other meanings: a list for each layer, 0 for none."""
+HEAD_DIMS = {"cohere2": 128, "gemma2": 256, "gemma3_text": 256, "glm": 128, "glm4": 128, "glm4_moe": 128, "gpt_oss": 64}
+"""Default ``head_dim`` of a class where it is not hidden size by heads (transformers 4.57.1 and 5.23.0; published
+configurations of GLM-4.5 state it)."""
 ACTIVATIONS = (
-    "gelu", "gelu_10", "gelu_fast", "gelu_new", "gelu_python", "gelu_pytorch_tanh", "gelu_accurate", "laplace",
-    "leaky_relu", "linear", "mish", "quick_gelu", "relu", "relu2", "relu6", "sigmoid", "silu", "swish", "tanh", "prelu",
-    "swiglu", "geglu",
+    "gelu", "gelu_10", "gelu_fast", "gelu_new", "gelu_python", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_accurate",
+    "hardswish", "laplace", "leaky_relu", "linear", "mish", "quick_gelu", "relu", "relu2", "relu6", "sigmoid", "silu",
+    "sqrtsoftplus", "swish", "tanh", "prelu", "xielu", "swiglu", "geglu",
 )  # fmt: skip
 """``ACT2FN`` of transformers ``activations.py``, and names of models that bring their own code."""
 DTYPES = fill.words("""
@@ -94,8 +108,11 @@ float32 float float64 double float16 half bfloat16 int8 uint8 float8_e4m3fn floa
 """Names of torch that ``torch_dtype`` may hold."""
 LAYER_TYPES = fill.words("""
 full_attention sliding_attention chunked_attention linear_attention conv mamba attention hybrid moe sparse dense
+window_attention indexed_attention compressed_sparse_attention heavily_compressed_attention minimax_m3_sparse
+hybrid_sliding reference_sliding_attention deepseek_sparse_attention qwen_sparse_attention
 """)
-"""``ALLOWED_LAYER_TYPES`` of transformers ``configuration_utils.py``."""
+"""``ALLOWED_LAYER_TYPES`` and the older names of transformers 4.57.1 and 5.23.0 ``configuration_utils.py``; later
+versions add to them, so that a strange word is told only of the decoders known here."""
 TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
 STEMS: dict[str, tuple[str, ...]] = {
     "baichuan": ("Baichuan", "BaiChuan"), "bloom": ("Bloom",), "chatglm": ("ChatGLM",), "cohere": ("Cohere",),
@@ -199,6 +216,9 @@ def read(path: str, text: str | None = None) -> Plan | None:
     plan.put("file.problem", Value("", "derived", whose="the file was read"))
     for key, name in KEYS.items():
         if key in inner and inner[key] is not None and name not in plan.values:
+            if isinstance(inner[key], (list, dict)) and inner.get("model_type") not in DECODERS:
+                plan.block(name, f"{key}: a value for each layer or part")
+                continue
             fill.put(plan, notes, name, inner[key], lines.get((*prefix, key), 0), key, path)
     _family(plan, notes, inner, lines, prefix)
     own = {key: lines.get((*prefix, key), 0) for key in inner}
@@ -297,22 +317,23 @@ def _with_size(kind: str) -> str:
 def _slips(notes: fill.Notes, inner: dict[str, Any], lines: dict[str, int]) -> None:
     """Keys that nothing reads, words and numbers that cannot be meant; models with code of their own have keys of
     their own, so only near misses are told."""
-    from doctor.plan.spelling import SHORT, nearest
+    from doctor.plan.spelling import SHORT, nearest, slip
 
     known = KEYS.keys() | OTHERS
+    own_code = "auto_map" in inner
+    plain = inner.get("model_type") in DECODERS and not own_code
     for key in list(inner)[:500]:
-        if key in known or len(key) < 6:
+        if key in known or len(key) < 6 or key.startswith("_"):
             continue
         # models with code of their own have keys of their own, but not those of all others in another style
         styled = [k for k in KEYS if k not in inner and letters(k) == letters(key)]
-        meant = styled[0] if styled else None if "auto_map" in inner else nearest(key, known - inner.keys(), 1)
+        meant = styled[0] if styled else None if own_code else nearest(key, known - inner.keys(), 1)
         if meant:
             notes.add("file.unread_keys", f"{key} ({meant})", lines[key])
             notes.slips.append((lines[key], key, meant))
-    own_code = "auto_map" in inner
     for key, words, closed in (
-        ("model_type", TYPES, False), ("hidden_act", ACTIVATIONS, not own_code),
-        ("activation_function", ACTIVATIONS, not own_code), ("torch_dtype", DTYPES, True), ("dtype", DTYPES, True),
+        ("model_type", TYPES, False), ("hidden_act", ACTIVATIONS, plain),
+        ("activation_function", ACTIVATIONS, plain), ("torch_dtype", DTYPES, True), ("dtype", DTYPES, True),
         ("scoring_func", ("sigmoid", "softmax", "sqrtsoftplus"), False),
         ("topk_method", ("noaux_tc", "greedy", "group_limited_greedy"), False),
     ):  # fmt: skip
@@ -323,26 +344,31 @@ def _slips(notes: fill.Notes, inner: dict[str, Any], lines: dict[str, int]) -> N
             and (closed or not own_code or len(words) < 9)
         ):
             meant = nearest(word.strip().lower(), words, 1, 0.84 if words is TYPES else SHORT)
+            if words is TYPES and meant and not slip(word.strip().lower(), meant):
+                meant = None
             if meant or word.strip().lower() in words:
                 notes.add("file.near_values", f"{key} {fill.shown(word)} ({meant or word.strip().lower()})", lines[key])
             elif closed:
                 notes.add("file.unknown_words", f"{key} {fill.shown(word)}", lines[key])
     kinds = inner.get("layer_types")
     for word in sorted({w for w in kinds if isinstance(w, str)} - LAYER_TYPES) if isinstance(kinds, list) else ():
-        notes.add("file.unknown_words", f"layer_types {fill.shown(word)}", lines["layer_types"])
+        if plain or nearest(word, LAYER_TYPES, 1, SHORT):
+            notes.add("file.unknown_words", f"layer_types {fill.shown(word)}", lines["layer_types"])
 
 
 def _ranges(plan: Plan, notes: fill.Notes, inner: dict[str, Any], lines: dict[str, int], below: dict[str, int]) -> None:
     """Numbers, switches and special tokens that are out of range or of the wrong type, and the scaling of positions.
     ``below`` are the lines of the keys of ``rope_scaling``."""
+    plain = plan.get("model.known")
     for key, limit in limits.HUGGINGFACE.items():
-        if key in inner and KEYS.get(key) not in plan.blocked:
-            limits.check(notes, key, inner[key], lines[key], limit)
+        judged = plain or type(inner.get(key)) in (int, float, str)  # else a switch, or a value for each layer
+        if key in inner and KEYS.get(key) not in plan.blocked and judged:
+            limits.check(notes, key, inner[key], lines[key], limit if plain else limits.loose(limit))
     for key in ("max_position_embeddings", "n_positions"):
         number = inner.get(key)
         if isinstance(number, (int, float)) and not isinstance(number, bool) and number <= 0:
             notes.add("file.bad_values", f"{key} {fill.shown(number)}", lines[key])
-    for key in limits.SWITCHES & inner.keys():
+    for key in limits.SWITCHES & inner.keys() if plain else ():
         if isinstance(inner[key], (str, float)):
             notes.add("file.wrong_types", key, lines[key])
     largest = (-1, "")
@@ -362,12 +388,14 @@ def _ranges(plan: Plan, notes: fill.Notes, inner: dict[str, Any], lines: dict[st
     if isinstance(kinds, list):
         fill.put(plan, notes, "model.layer_kinds", len(kinds), lines["layer_types"], "layer_types", plan.file)
     part = inner.get("partial_rotary_factor", 1.0)
-    head = plan.get("model.head_dim") or 0
+    # of latent attention only a part of its own is turned
+    head = plan.get("model.rope_head_dim") or plan.get("model.head_dim") or 0
     hidden, heads = plan.get("model.hidden_size") or 0, plan.get("model.num_heads") or 0
     if not head and hidden > 0 and heads > 0:
         head = hidden // heads
     rotary = int(head * part) if isinstance(part, (int, float)) else 0
-    for key, what in limits.rope_faults(inner.get("rope_scaling"), rotary, "auto_map" in inner):
+    own_code = "auto_map" in inner or not plain
+    for key, what in limits.rope_faults(inner.get("rope_scaling"), rotary, own_code):
         notes.add("file.rope_faults", f"{key} {what}" if key != "rope_scaling" else what,
                   below.get(key, lines.get("rope_scaling", 0)))  # fmt: skip
 
@@ -410,6 +438,9 @@ def _family(
             fill.put(plan, notes, "precision.params", fill.DTYPES.get(dtype, dtype), line(key), key, plan.file)
     kind = plan.get("model.type", "")
     family = FAMILIES.get(kind)
+    plan.derive("model.known", kind in DECODERS, f"family {kind or 'not known'}")
+    if kind in HEAD_DIMS:
+        plan.default("model.head_dim", HEAD_DIMS[kind], f"transformers {kind}")
     plan.derive(
         "model.plain", family is not None and "model.hidden_size" in plan.values, f"family {kind or 'not known'}"
     )

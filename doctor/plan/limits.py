@@ -33,7 +33,7 @@ HUGGINGFACE = _read("""
 rope_theta,rope_local_base_freq,rotary_emb_base        double 2 1e15
 initializer_range,init_std                             double 1e-12 1
 max_position_embeddings                                int -1e9 1e8
-sliding_window,sliding_window_size                     int 1 1e9
+sliding_window,sliding_window_size                     int -1 1e9
 max_window_layers,num_nextn_predict_layers             int 0 1e4
 pretraining_tp,moe_layer_freq,decoder_sparse_step      int 1 1e4
 partial_rotary_factor,rotary_pct                       double 1e-6 1
@@ -133,6 +133,11 @@ hysteresis                                             int 1 1e6
 """Options of Megatron-LM, MindSpeed, torchrun and msrun, with the type argparse gives them."""
 
 
+def loose(limit: Limit) -> Limit:
+    """The limit for a model of which little is known: 0 may stand for none, and a size may be any."""
+    return Limit(False, min(limit.low, 0.0), max(limit.high, 1e15))
+
+
 def check(notes: fill.Notes, key: str, value: Any, line: int, limit: Limit) -> None:
     """Note a value that is text, of the wrong type or out of range; null stands for the default."""
     if value is None:
@@ -149,10 +154,13 @@ def check(notes: fill.Notes, key: str, value: Any, line: int, limit: Limit) -> N
 
 ROPE_KEYS: dict[str, tuple[str, ...]] = {
     "default": (), "mrope": ("mrope_section",), "linear": ("factor",), "dynamic": ("factor",), "yarn": ("factor",),
+    "proportional": (), "ntk": (), "ntk_alpha": (), "axial": (), "xdrope": (), "fope": (), "deepseek_yarn": (),
+    "mllama4": (), "openpangu": (), "deepseek_llama_scaling": (),
     "longrope": ("short_factor", "long_factor"), "su": ("short_factor", "long_factor"),
     "llama3": ("factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"),
 }  # fmt: skip
-"""Kind of rope scaling to the keys it cannot do without (transformers ``modeling_rope_utils.py``)."""
+"""Kind of rope scaling to the keys it cannot do without (transformers ``modeling_rope_utils.py``, and kinds of single
+models of transformers 5.23.0 and of vLLM ``rotary_embedding``, which are not judged)."""
 _POSITIVE = ("original_max_position_embeddings", "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow")
 
 

@@ -96,13 +96,28 @@ notes.label_length    max_label_len max_text_len
 notes.label_steps     pred_seq_len
 notes.overflow_update overflow_still_update
 notes.expert_mp       expert_tensor_parallel_size
+notes.cp_way          context_parallel_algo cp_comm_type
 notes.world           world_size worldsize rank_size total_devices total_npus
 notes.edge_layers     decoder_first_pipeline_num_layers decoder_last_pipeline_num_layers
 notes.edge_layers     num_layers_in_first_pipeline_stage num_layers_in_last_pipeline_stage
+notes.nodes           nodes nnodes num_nodes num_machines node_count node_num
+notes.executor        distributed_executor_backend
+notes.cut_sequence    sequence_parallel_size ulysses_sequence_parallel_size ulysses_degree
 notes.mini_batch      ppo_mini_batch_size
+notes.dynamic_batch   use_dynamic_bsz
 notes.lora_rank       lora_rank lora_r
 notes.max_lora_rank   max_lora_rank vllm_max_lora_rank
 notes.unsloth         use_unsloth
+notes.eager           enforce_eager
+notes.symptom         symptom symptoms observed result outcome
+notes.generations     num_generations
+notes.ulysses         ulysses_sequence_parallel_size ulysses_size ulysses_degree
+notes.decode_cp       decode_context_parallel_size dcp_size
+notes.page_size       page_size
+notes.prompt_length   max_prompt_length
+notes.answer_length   max_response_length
+notes.tokens_per_device ppo_max_token_len_per_gpu
+notes.dynamic_batch   use_dynamic_bsz
 """
 NAMES: dict[str, list[str]] = {}
 """What a name means, in lower case with underscores; some tell two things."""

@@ -266,7 +266,11 @@ def looks_like(tree: Node) -> bool:
     if tree.at("model", "model_config") is not None or "base_config" in names:
         return True
     if "parallelism" in names and ("training" in names or "model" in names):
-        return True
+        # other trainers have such a section too, with names of their own (torchtitan: tensor_parallel_degree)
+        below = tree.data["parallelism"]
+        given = {str(key) for key in below.data} if below.kind == "map" else set()
+        known = keys()["pynative"]["parallelism"]
+        return 2 * sum(1 for key in list(given)[:100] if key in known or nearest(key, known, 2)) >= len(given)
     if "training" in names and any(n.kind == "map" and "parallelism" in n.data for n in tree.data.values()):
         return True
     return len(names & marks) >= 2

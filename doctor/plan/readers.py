@@ -38,8 +38,10 @@ trainer      save_strategy predict_with_generate
 accelerate   compute_environment distributed_type fsdp_config
 mindyolo     per_batch_size strict_load overflow_still_update sync_bn ms_loss_scaler nc
 mindocr      character_dict_path pred_seq_len drop_overflow_update max_text_len
+sglang       mem_fraction_static chunked_prefill_size attention_backend disable_radix_cache disable_cuda_graph
 mindie       maxseqlen maxinputtokenlen npudeviceids npumemsize
-verl         ppo_mini_batch_size ppo_micro_batch_size_per_gpu actor_rollout_ref
+verl         ppo_mini_batch_size ppo_micro_batch_size_per_gpu actor_rollout_ref ppo_max_token_len_per_gpu
+trainer      num_generations
 mindspore    amp_level max_device_memory device_target jit_level
 """
 _NAMED = (
@@ -165,6 +167,7 @@ def complete(plan: Plan, table: Table) -> Plan:
         table.put(plan, "notes.chip", table.chip, table.chip_row)
     _versions(plan, table)
     _switches(plan, table)
+    _bnb(plan, table)
     _words_for_numbers(plan, table)
     _positions(plan, table)
     _model(plan, table)
@@ -212,6 +215,18 @@ def _switches(plan: Plan, table: Table) -> None:
         first = texts[0][0]
         value = [word for _, word in texts]
         plan.put("notes.text_switches", Value(value, "set", table.path, first.line, "enabled", first.shown, "", spots))
+
+
+def _bnb(plan: Plan, table: Table) -> None:
+    """Whether the weights are quantized by bitsandbytes while they are loaded: LLaMA-Factory does so unless told."""
+    row = table.row("load_in_4bit", "load_in_8bit")
+    if row is not None and row.node.data is True:
+        table.put(plan, "notes.bnb", True, row)
+    row = table.row("quantization_bit", "quant_bits")
+    method = table.row("quantization_method", "quant_method")
+    word = str(method.node.data).lower() if method is not None else "bnb" if "llamafactory" in table.speaks else ""
+    if row is not None and row.node.data in (4, 8) and word in ("bnb", "bitsandbytes"):
+        table.put(plan, "notes.bnb", True, row)
 
 
 _COUNTS = fill.words("""
@@ -309,6 +324,8 @@ def _environment(plan: Plan, table: Table) -> None:
         written = Value("", "set", table.path, line, name, f"{name}: {value}"[:300])
         if name in ("PYTORCH_NPU_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
             plan.put("notes.alloc_conf", written._replace(value=re.sub(r"[\s'\"]", "", value).lower()))
+        elif name == "TASK_QUEUE_ENABLE" and value.strip() in ("0", "1", "2"):
+            plan.put("notes.task_queue", written._replace(value=int(value)))
         elif name == "ASCEND_RT_VISIBLE_DEVICES" and re.fullmatch(r"\d{1,3}(,\d{1,3})*", re.sub(r"\s", "", value)):
             plan.put("notes.visible", written._replace(value=value.count(",") + 1))
 
@@ -383,7 +400,10 @@ def _deepspeed(plan: Plan, table: Table) -> None:
     host = next((r for r in table.rows if r.key == "device" and r.sections[-1:] == ("offload_optimizer",)), None)
     host = host or table.row("offload_optimizer_device")
     kind = plan.get("optimizer.type", "")
-    if host is not None and host.node.data == "cpu" and "fused" in kind.lower():
+    unforced = table.row("zero_force_ds_cpu_optimizer")
+    # AdamW of torch is exchanged by Accelerate (map_pytorch_optim_to_deepspeed)
+    own = "fused" in kind.lower() and "torch" not in kind.lower()
+    if host is not None and host.node.data == "cpu" and own and not (unforced and unforced.node.data is False):
         table.put(plan, "notes.fused_on_host", True, host)
     autos = [row for row in table.rows if row.node.data == "auto" and not row.key.startswith(("flash", "attn"))]
     if autos and {"ds_config", "zero_optimization", "gradient_clipping", "fp16", "bf16"} & table.keys:

@@ -158,6 +158,7 @@ model.offset_length  int     -      number of stages the offsets are given for; 
 model.fine_grain_interleave int -   parts a layer is cut into to hide communication
 model.near_known     string  -      published model from which one size differs
 model.near_difference string -      that size and the published one
+model.known          bool    -      a text decoder whose sizes relate to each other as usual (Hugging Face)
 model.plain          bool    -      a decoder whose parameters can be counted from this plan
 precision.compute    string  -      dtype of matrix products
 precision.both       bool    -      two dtypes of matrix products are asked for at once
@@ -264,6 +265,9 @@ shell.launch_module  list    -      launch modules that do not exist
 shell.launch_options list    -      options that run_mindformer.py does not take
 shell.table_options  list    -      options that hccl_tools.py does not take
 shell.msprof_options list    -      options that msprof is not documented with
+shell.docker_lacks   list    -      device nodes that a container with an NPU needs and is not given
+shell.docker_driver  list    -      the driver's folder, where a container with an NPU is not given it
+shell.docker_all     list    -      cards named for a container that gets all devices anyway
 checkpoint.save      bool    -      checkpoints are written
 checkpoint.interval  int     step   steps between two checkpoints
 checkpoint.keep      int     -      checkpoints kept
@@ -354,14 +358,31 @@ notes.label_length   int     -      longest label of text recognition
 notes.label_steps    int     -      steps of the prediction that the labels are aligned with
 notes.overflow_update bool   -      an overflow does not keep a step from being applied
 notes.expert_mp      int     -      tensor parallel size of experts
+notes.cp_way         string  -      how sequences are exchanged in context parallelism
 notes.world          int     -      processes of the whole job
 notes.whole_model    bool    -      all weights of a model of billions of parameters are trained, no adapter
 notes.states_gib     double  GiB    weights, gradients and optimizer states of one device when all weights are trained
 notes.edge_layers    int     layer  layers of the first or last stage as written
+notes.nodes          int     -      servers of the run
+notes.executor       string  -      what vLLM starts its workers by: mp, ray
+notes.cut_sequence   int     -      devices that share the tokens of a sequence, beside context parallelism
 notes.mini_batch     int     -      prompts of one update of PPO
+notes.dynamic_batch  bool    -      batches are cut by tokens, not by samples (verl)
 notes.lora_rank      int     -      rank of an adapter
 notes.max_lora_rank  int     -      highest rank a serving engine takes
 notes.unsloth        bool    -      kernels of unsloth are used
+notes.task_queue     int     -      TASK_QUEUE_ENABLE of torch_npu
+notes.eager          bool    -      a serving engine captures no graphs
+notes.symptom        string  -      what was seen, in lower case
+notes.generations    int     -      answers to one prompt that are compared in GRPO
+notes.ulysses        int     -      ranks that share the heads of one sequence (Ulysses)
+notes.decode_cp      int     -      ranks that share the key and value cache of one sequence
+notes.page_size      int     token  tokens of one page of the key and value cache
+notes.prompt_length  int     token  longest prompt in reinforcement learning
+notes.answer_length  int     token  longest answer in reinforcement learning
+notes.tokens_per_device int  token  most tokens of one pass of PPO on a device
+notes.dynamic_batch  bool    -      passes of PPO are filled by tokens, not by samples
+notes.bnb            bool    -      weights are quantized by bitsandbytes
 """
 
 FACTS = """

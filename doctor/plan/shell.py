@@ -14,7 +14,8 @@ from doctor.plan import fill, megatron
 from doctor.plan.schema import Plan, Value
 
 NAMES = ("reset", "opened", "smi_words", "modules", "old_paths", "whitelist", "verbose", "absent_pins", "table_start",
-         "launch_module", "launch_options", "table_options", "msprof_options")  # fmt: skip
+         "launch_module", "launch_options", "table_options", "msprof_options", "docker_lacks", "docker_driver",
+         "docker_all")  # fmt: skip
 """What is looked for; ``shell.<name>`` is the list of what stands there."""
 
 MOST = 20
@@ -35,6 +36,11 @@ _SET = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _PIN = re.compile(r"mindspore==2\.[1-6](?:\.\d+)*(?:rc\d+)?")
 _DEVICE = re.compile(r"/dev/(?:davinci|hisi_hdc|devmm_svm)[^\s]{0,60}")
 _OPEN = re.compile(r"0?[0-7]?[67][67][67]|(?:a|ugo|go|o|ug?o)?\+[rwx]{2,3}|a=rwx?")
+_CARD = re.compile(r"/dev/davinci\d{1,3}(?::.*)?")
+_NODES = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
+"""Device nodes that every container with an NPU needs beside those of its cards (installation guides of CANN)."""
+_HIDDEN = re.compile(r"\$[{(]?\w*(?i:dev|opt|arg|param|mount|npu|vol|flag)")
+"""A variable that may hold more options of the container."""
 _LINK = re.compile(r"\x01\d+\x02")
 _QUIET = frozenset(("echo", "printf", "grep", "cat", "sed", "awk", "find", "rg", "egrep", "read", "usage"))
 _BEFORE = frozenset(("export", "env", "sudo", "then", "do", "else", "if", "elif", "while", "nohup", "exec", "time",
@@ -61,6 +67,11 @@ def read(path: str, text: str) -> Plan | None:
     plan.put("file.problem", Value("", "derived", whose="the file was read"))
     into(plan, path, text)
     return plan
+
+
+def starts_container(text: str) -> bool:
+    """Whether a container is started anywhere in a text."""
+    return bool(re.search(r"\b(?:docker|podman|nerdctl)\s+(?:container\s+)?run\b", text))
 
 
 def into(plan: Plan, path: str, text: str) -> None:
@@ -135,6 +146,34 @@ def scan(text: str) -> Notes:
     return notes
 
 
+def _container(notes: Notes, texts: list[str], line: int) -> None:
+    """What a command that starts a container hands in of the NPUs. One that leaves it to a runtime is not judged."""
+
+    def given(*options: str) -> list[str]:
+        found = []
+        for n, text in enumerate(texts):
+            name, equals, value = text.partition("=")
+            if name in options:
+                found.append(value if equals else texts[n + 1] if n + 1 < len(texts) else "")
+        return found
+
+    devices = given("--device")
+    cards = [text for text in devices if _CARD.fullmatch(text)]
+    whole = not {"--privileged", "--privileged=true"}.isdisjoint(texts)
+    runtime = given("--runtime") or any("ASCEND_VISIBLE_DEVICES" in text for text in texts)
+    if not cards or runtime or any(_HIDDEN.match(text) for text in texts):
+        return
+    if whole:
+        notes.add("docker_all", cards[0].split(":")[0], line)
+    else:
+        for node in _NODES:
+            if not any(text.split(":")[0] == node for text in devices):
+                notes.add("docker_lacks", node, line)
+    mounts = given("-v", "--volume", "--mount")
+    if mounts and not any(re.search(r"/Ascend(?:/driver)?(?:[/:,]|$)|/usr/local(?:[:,]|$)", text) for text in mounts):
+        notes.add("docker_driver", "/usr/local/Ascend/driver", line)
+
+
 def _variables(notes: Notes, variables: dict[str, tuple[str, int]]) -> None:
     def of(name: str) -> tuple[str, int]:
         return variables.get(name, ("", 0))
@@ -177,6 +216,8 @@ def _command(notes: Notes, plain: list[tuple[str, int]], words: list[megatron.Wo
         for text, at in plain:
             if _PIN.fullmatch(text) and not elsewhere:
                 notes.add("absent_pins", text, at)
+    elif first in ("docker", "podman", "nerdctl") and "run" in texts[1:3]:
+        _container(notes, texts, line)
     for n, (text, at) in enumerate(plain):
         name = os.path.basename(text)
         if text == "mindformers.launch" and n and plain[n - 1][0] == "-m":

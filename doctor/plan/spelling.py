@@ -40,6 +40,22 @@ def letters(word: str) -> str:
     return word.replace("_", "").replace("-", "").lower()
 
 
+def slip(word: str, meant: str) -> bool:
+    """Whether a name is written as only a slip of the pen writes it: neighbours swapped, a letter inside left out or
+    doubled, another separator. Names of other things in the same family differ otherwise: by a number, a letter put
+    in front, at the end or in place of another (``deepseek_v4``, ``mllama``, ``gemma3n``, ``pixtral``)."""
+    bare = str.maketrans("", "", "-_. ")
+    if word.translate(bare) == meant.translate(bare):
+        return True
+    if not word or word[0] != meant[0] or word[-1] != meant[-1]:
+        return False
+    if len(word) == len(meant):
+        return sorted(word) == sorted(meant)
+    if len(word) < len(meant):
+        return True
+    return any(word[:i] + word[i + 1 :] == meant and word[i] == word[i - 1] for i in range(1, len(word)))
+
+
 def own_word(word: str, known: Iterable[str]) -> bool:
     """Whether all parts of a key are parts of known keys: meant as it is (``compute_type``), unlike a slip, which
     leaves a part that no key has (``compute_dtpye``)."""

@@ -148,6 +148,24 @@ def _launcher_options(arguments: Sequence[str], where: Setting) -> dict[str, Set
     return found
 
 
+def _processes(words: Sequence[str], where: Setting) -> dict[str, Setting]:
+    """``processes``: how many the launcher starts on this host; ``bind``: CPU binding is chosen.
+
+    mpirun with hosts says only the total, so it is not read then.
+    """
+    if any(word.startswith(("-H", "--host", "-hostfile", "-machinefile", "--machinefile")) for word in words):
+        return {}
+    found = {"bind": where._replace(value="yes")} if any(w.startswith(("--bind-to", "--map-by")) for w in words) else {}
+    for n, word in enumerate(words[1:], 1):
+        name, equals, value = word.partition("=")
+        if name.lstrip("-").replace("-", "_") in ("nproc_per_node", "np", "n") and name.startswith("-"):
+            value = value if equals else words[n + 1] if n + 1 < len(words) else ""
+            return {**found, "processes": where._replace(value=value)}
+        if word.endswith(".py"):
+            break
+    return found
+
+
 def _start(command: Command, source: str) -> Start | None:
     words = list(command.words)
     while words and os.path.basename(words[0]) in ("nohup", "bash", "sh", "exec", "sudo", "numactl", "time", "stdbuf"):
@@ -169,7 +187,7 @@ def _start(command: Command, source: str) -> Start | None:
         return Start("msrun_launcher", source, command.line, command.text, options, len(arguments))
     if name in ("mpirun", "mpiexec", "torchrun"):
         kind = "torchrun" if name == "torchrun" else "mpirun"
-        return Start(kind, source, command.line, command.text, {})
+        return Start(kind, source, command.line, command.text, _processes(words, where))
     if name in ("run_distribute.sh", "run_distribute_train.sh", "run_distribute_train_ascend.sh"):
         return Start("rank_table", source, command.line, command.text, {})
     return None

@@ -7,7 +7,7 @@ import re
 
 from doctor.model import Raw
 from doctor.probes.launch import settings
-from doctor.probes.shell import environment
+from doctor.probes.shell import environment, is_open
 
 _TABLE = re.compile(r'"(?:server_list|group_list|rank_list)"\s*:|"status"\s*:\s*"initializing"')
 _START = re.compile(r"\b(?:msrun|msrun_launcher\.sh|mpirun|torchrun|run_distribute\w{0,40}\.sh)(?![\w-])")
@@ -34,9 +34,11 @@ def from_text(text: str) -> dict[str, Raw]:
     if _START.search(head) and settings({}, [("", head)])["starts"]:
         return {"ask launch_text": _ask("launch_text", text)}
     variables = environment(head)
-    mattering = {name: value for name, value in variables.items() if _relevant(name)}
+    # what only a shell can fill in says nothing, but a path may be extended by it
+    known = {name: value for name, value in variables.items() if name.endswith("PATH") or not is_open(value)}
+    mattering = {name: value for name, value in known.items() if _relevant(name)}
     telling = [name for name in mattering if name not in _EVERYWHERE]
-    if telling and (len(mattering) > 2 or len(variables) == len(mattering)):
+    if telling and (len(mattering) > 2 or len(known) == len(mattering)):
         return {"ask env": _ask("env", mattering)}
     return {}
 

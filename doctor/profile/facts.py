@@ -20,6 +20,7 @@ profile.steps          int     -    steps that the tables cover
 profile.step_ms        double  ms   usual length of a step: computing, communication that nothing hides, and idle
 profile.computing      double  %    of a step: computing
 profile.exposed        double  %    of a step: communication that no computing hides
+profile.exchange       double  %    of a step: the same without sending to and receiving from other stages
 profile.overlapped     double  %    of the communication: hidden behind computing
 profile.communication  double  %    of a step: communication, hidden or not
 profile.free           double  %    of a step: the device idles
@@ -40,6 +41,7 @@ profile.aicpu_top      string  -    what takes most of the time on the AI CPU
 profile.copy_top       string  -    what takes most of the copies
 profile.vector_top     string  -    what takes most of the other operators
 profile.top            string  -    what takes most of the time
+profile.gaps           double  %    of operators and gaps before them: gaps, where no table tells the idle time
 profile.mac            double  %    cycles of the matrix unit in the operators that use it, weighted by their time
 profile.cube           double  %    cube utilisation as the profiler gives it, weighted by time
 profile.dynamic        double  %    of the operators with a state: compiled for shapes that change
@@ -226,6 +228,11 @@ def _steps(out: _Filler, table: Table) -> None:
         shares = [100 * r[name] / w for w, r in kept if name in r]
         if shares:
             out.put(name, (median(shares)), here)
+    # below zero the waits for other stages lie beside computing, and the difference says nothing
+    alone = [(w, r["exclude"] if r.get("exclude", -1.0) >= 0 else r.get("exposed")) for w, r in kept]
+    exchanged = [100 * time / w for w, time in alone if time is not None]
+    if exchanged:
+        out.put("exchange", (median(exchanged)), here)
     hidden = [
         100 * r["overlapped"] / r["communication"]
         for _, r in kept if r.get("communication", 0) > 0 and "overlapped" in r
@@ -295,6 +302,11 @@ def _operators(out: _Filler, tables: Sequence[Table]) -> None:
                      reverse=True)  # fmt: skip
     out.top = tuple((n, part, round(100 * time / total, 1), count) for time, n, count, part in ordered[:10])
     out.put("top", _list([row[:3] for row in ordered[:5]], total), Evidence(source, 0, ""))
+    if "free" not in out.values:
+        wait = sum(t.data["wait"] for t in chosen if t.kind == "operators")
+        work = sum(t.data["total"] for t in chosen if t.kind == "operators")
+        if wait > 0 and sum(t.data["count"] for t in chosen) >= 100:
+            out.put("gaps", _share(wait, wait + work), Evidence(source, 0, ""))
     for name in ("mac", "cube", "dynamic"):
         part, whole = (sum(t.data[name][n] for t in chosen) for n in (0, 1))
         if whole > 0:

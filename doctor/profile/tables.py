@@ -22,6 +22,8 @@ TYPES = 2000
 """Types of operators that are told apart."""
 STEPS = 10_000
 """Steps whose numbers are kept."""
+GAP = 10_000.0
+"""ms between two operators from which on it is no gap inside a step."""
 TEXT = 240
 """Characters of a row kept as evidence."""
 FACTOR = {"ns": 1e-6, "us": 1e-3, "μs": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3}
@@ -67,7 +69,7 @@ _COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
     "operators": {
         "name": ("op name", "name", "kernel name"), "type": ("op type", "type"),
         "core": ("task type", "accelerator core", "kernel type"), "step": ("step id",), "device": ("device id",),
-        "duration": ("task duration", "duration", "task time"),
+        "duration": ("task duration", "duration", "task time"), "wait": ("task wait time", "wait time"),
         "state": ("op state",), "mac": ("aic mac ratio", "mac ratio"), "cube": ("cube utilization",),
     },
     "statistic": {
@@ -275,6 +277,7 @@ class _Operators:
             found = self.devices.setdefault(key, {
                 "classes": dict.fromkeys(CLASSES, 0.0), "types": {}, "total": 0.0, "count": 0,
                 "mac": [0.0, 0.0], "cube": [0.0, 0.0], "dynamic": [0.0, 0.0], "steps": {}, "worst": {},
+                "wait": 0.0,
             })  # fmt: skip
         return found
 
@@ -296,6 +299,11 @@ class _Operators:
                 if ratio is not None and ratio > 0:
                     sums[key][0] += time * ratio * scale
                     sums[key][1] += time
+        if "wait" in place:
+            wait = number(cells[place["wait"]], decimal)
+            # of a gap of many seconds the profiler was off, or the run began
+            if wait is not None and 0 < wait * self.factor["wait"] < GAP:
+                sums["wait"] += wait * self.factor["wait"]
         if "state" in place:
             state = cells[place["state"]].strip().lower()
             if state in ("dynamic", "static"):

@@ -200,8 +200,8 @@ def _line(start: tuple[int, int], end: tuple[int, int]) -> list[tuple[int, int]]
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
-SIZES = ("total", "limit", "allocated", "reserved", "used", "event", "idle", "unallocated", "largest", "free", "size",
-         "tried", "missing")  # fmt: skip
+SIZES = ("total", "limit", "allocated", "reserved", "used", "event", "idle", "unallocated", "outside", "largest",
+         "free", "size", "tried", "missing")  # fmt: skip
 """Values of a failed allocation that are sizes, in the order of the bars."""
 
 

@@ -8,7 +8,7 @@ nothing (killed, hung, its log missing) is to blame when the others waited for i
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from doctor.run.lanes import Run
+from doctor.run.lanes import Lane, Run
 from doctor.run.waits import Exit, Waits
 
 AFTERWARDS = 60.0
@@ -47,15 +47,24 @@ def first_failure(
     waits: Waits,
     exits: Sequence[Exit],
     joining: bool = False,
+    tardy: int | None = None,
 ) -> Blame:
     """The failure that the others follow from; an empty answer if nothing tells. ``joining``: the ranks that waited
-    did so for the cluster to be built."""
+    did so for the cluster to be built; ``tardy``: the rank that came when the others had given up."""
     own = _earliest([t for t in troubles if t.kind == "own"], run, votes)
     other = _earliest([t for t in troubles if t.kind != "own"], run, votes)
     best = own or other
-    if own and other and _well_before(other, own, run) and _votes(votes, other) >= _votes(votes, own):
-        best = other
+    if own and other and not _well_before(own, other, run):
+        # along a chain of neighbours the waiting may end at any that failed; who is named by many is meant
+        named = waits.named()
+        mine, theirs = _votes(named, own), _votes(named, other)
+        meant = theirs > 1 + mine and 2 * theirs > sum(named.values())
+        if meant or (_well_before(other, own, run) and _votes(votes, other) >= _votes(votes, own)):
+            best = other
     gone = _gone(run, waited, votes, waits, exits, joining)
+    if gone is not None and tardy is not None and tardy in gone.ranks and not gone.sure:
+        # of several that nobody names it is the one that is known to have come late
+        gone = gone._replace(ranks=(tardy,))
     if gone is None:
         return Blame(best)
     if best is None:
@@ -128,7 +137,7 @@ def _gone(
     joining: bool,
 ) -> Blame | None:
     """The rank that stopped without a word, if the others' waiting or a launcher points at one."""
-    quiet = {rank for rank, lane in run.lanes.items() if lane.state not in ("failed", "waited")}
+    quiet = {rank for rank, lane in run.lanes.items() if lane.state not in ("failed", "waited") and not _cut(lane, run)}
     killed = next((e for e in exits if e.rank in quiet and e.code is not None and e.code < 0), None)
     told = {rank: n for rank, n in votes.items() if rank in quiet}
     total = sum(votes.values())
@@ -140,7 +149,10 @@ def _gone(
         total = sum(told.values()) if links else total
     if told:
         most = max(told.values())
-        node = _together(run, told, total, quiet) if most * 2 < total and killed is None else ()
+        first = max(told, key=lambda rank: (told[rank], -rank))
+        # along a chain of neighbours all waiting ends at one of them, though hardly any rank names that one
+        apart = most * 2 < total or named.get(first, 0) * 2 < len(waits.edges)
+        node = _together(run, told, total, quiet) if apart and killed is None else ()
         if node:
             return Blame(None, "silent", node, True)
         top = [rank for rank, n in told.items() if n == most]
@@ -159,7 +171,8 @@ def _gone(
         # the waiting ends at a rank that waited as well
         return None
     # nobody is named: the rank without a time-out among many that have one
-    candidates = sorted(rank for rank in quiet if run.lanes[rank].state != "ended")
+    over = [rank for rank in quiet if run.lanes[rank].state == "ended"]
+    candidates = sorted(rank for rank in quiet if rank not in over) or (over if len(over) == 1 else [])
     exited = next((e for e in exits if e.rank in candidates), None)
     if exited is not None and exited.rank is not None:
         return Blame(None, _kind(run, exited.rank, joining), (exited.rank,), False, exited)
@@ -179,6 +192,10 @@ def _together(run: Run, told: Mapping[int, int], total: int, quiet: Collection[i
     the waiting ends, none of them more than the others: a node that went away."""
     first = max(told, key=lambda rank: (told[rank], -rank))
     lane = run.lanes[first]
+    host = tuple(rank for rank, one in run.lanes.items() if lane.host and one.host == lane.host)
+    if len(host) > 1 and lane.last is None and all(rank in quiet for rank in host):
+        # their logs have no times, and none of them says a word of what happened
+        return host if 2 * sum(told.get(rank, 0) for rank in host) >= total and len(host) < len(run.lanes) else ()
     if lane.state != "silent" or lane.last is None:
         return ()
     reach = max(2 * run.pace, run.clocks.doubt, 5.0)
@@ -194,6 +211,15 @@ def _together(run: Run, told: Mapping[int, int], total: int, quiet: Collection[i
             rank += step
     votes = sum(told.get(rank, 0) for rank in gone)
     return tuple(sorted(gone)) if len(gone) > 1 and votes * 2 >= total else ()
+
+
+def _cut(lane: Lane, run: Run) -> bool:
+    """Whether a log breaks off before its rank did: the others went on for steps that they cannot do without it."""
+    if lane.state != "silent" or lane.step is None or lane.last is None or run.stepped is None or not run.pace:
+        return False
+    reached = sorted(one.step for one in run.lanes.values() if one.step is not None)
+    ahead = reached[len(reached) // 2] - lane.step
+    return ahead > 3 and run.stepped > lane.last + 3 * run.pace + run.clocks.doubt
 
 
 def _kind(run: Run, rank: int, joining: bool = False) -> str:

@@ -49,7 +49,8 @@ def estimate(beats: Mapping[int, Mapping[str, float]], hosts: Mapping[int, str])
     rest = [rank for rank in beats if rank not in found]
     if rest:
         for kind, apart in (("i", MADE_TOGETHER), ("m", STARTED_TOGETHER)):
-            other, _ = _aligned({r: _only(b, kind) for r, b in beats.items()})
+            events = {r: _only(b, kind) for r, b in beats.items()}
+            other, _ = _aligned(_of_most(events) if kind == "m" else events)
             known = [other[r] - found[r].offset for r in other if r in found]
             shift = _median(known) if known else _median(list(other.values())) if other else 0.0
             added = {r: other[r] - shift for r in other if r not in found}
@@ -68,6 +69,15 @@ def estimate(beats: Mapping[int, Mapping[str, float]], hosts: Mapping[int, str])
 
 def _only(beats: Mapping[str, float], kind: str) -> dict[str, float]:
     return {key: seconds for key, seconds in beats.items() if key[0] == kind}
+
+
+def _of_most(events: Mapping[int, Mapping[str, float]]) -> dict[int, dict[str, float]]:
+    """The records that half of the ranks begin with, or more: what few print early others print much later."""
+    counts: dict[str, int] = {}
+    for own in events.values():
+        for key in own:
+            counts[key] = counts.get(key, 0) + 1
+    return {r: {key: at for key, at in own.items() if 2 * counts[key] >= len(events)} for r, own in events.items()}
 
 
 def _median(values: Sequence[float]) -> float:
@@ -153,13 +163,13 @@ def _by_host(found: dict[int, Clock], hosts: Mapping[int, str], doubt: float) ->
     groups: dict[str, list[int]] = {}
     for rank, host in hosts.items():
         groups.setdefault(host, []).append(rank)
-    for ranks in groups.values():
+    for host, ranks in groups.items():
         known = [found[rank] for rank in ranks if rank in found]
         best = [c for c in known if c.how == "steps"] or known
         if not best:
             continue
         values = sorted(clock.offset for clock in best)
-        if values[-1] - values[0] > max(SAME_HOST, 3 * doubt):
+        if values[-1] - values[0] > max(SAME_HOST, 3 * doubt) and (best[0].how == "steps" or not host):
             continue
         common = Clock(_median(values), best[0].how)
         found.update(dict.fromkeys(ranks, common))

@@ -146,7 +146,11 @@ def _beats(own: Sequence[Source]) -> dict[str, float]:
     beats: dict[str, float] = {}
     for source in own:
         plog = is_plog(source.scan.name)
+        # steps of an attempt after which the process was started again are none of this run
+        over = source.scan.last_step[0] < source.scan.told.again[0]
         for key, seconds in source.scan.told.beats:
+            if over and key[0] == "s":
+                continue
             # the first records of a plog are not those of a worker log
             beats.setdefault("mp" + key[1:] if plog and key[0] == "m" else key, seconds)
     return beats
@@ -167,7 +171,12 @@ def _lane(rank: int, own: Sequence[Source], host: str, clocks: clock.Clocks) -> 
         return [clocks.fixed(rank, value) for value in values if value is not None]
 
     starts, lasts = fixed(s.scan.seconds[0] for s in own), fixed(s.scan.seconds[1] for s in own)
-    steps = [(seconds, key) for s in own for key, seconds in s.scan.told.beats if key[0] == "s"]
+    steps = [
+        (seconds, key)
+        for s in own
+        for key, seconds in s.scan.told.beats
+        if key[0] == "s" and s.scan.last_step[0] >= s.scan.told.again[0]
+    ]
     step = step_at = None
     if steps:
         seconds, key = max(steps)

@@ -274,10 +274,11 @@ def _seen(o: list[Any]) -> Occurrence:
 
 
 def _told(value: list[Any]) -> Told:
-    world, rank, members, address, beats = value
+    world, rank, members, address, beats, *more = value
+    line, seconds = more[0] if more else (0, None)
     return Told(
         int(world), _whole(rank), tuple((int(r), int(d), str(h), str(a)) for r, d, h, a in members), str(address),
-        tuple((str(key), float(seconds)) for key, seconds in beats if key),
+        tuple((str(key), float(at)) for key, at in beats if key), (int(line), _number(seconds)),
     )  # fmt: skip
 
 

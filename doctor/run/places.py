@@ -1,6 +1,6 @@
 """Which rank and which host a source belongs to."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from doctor.scan.inputs import natural_key
@@ -10,8 +10,16 @@ from doctor.scan.scanner import Scanned
 
 _PLOG_PID = lazy(r"(?:plog|device)-(\d+)_\d+")
 _SEVERAL = lazy(
-    r"(?i)(?:^|/)(?:scheduler|launcher|msrun|launch|torchrun|controller|master|nohup)[^/]*\.(?:log|out|txt)$"
+    r"(?i)(?:^|/)(?:scheduler|launcher|msrun|launch|torchrun|controller|master|nohup|modelarts-job-[^/]*-worker-)[^/]*"
+    r"\.(?:log|out|txt)$"
 )
+_ATTEMPT = lazy(r"^(?P<job>(?:.*/)?)(?P<run>[^/]+)/attempt_(?P<n>\d{1,4})/(?P<local>\d{1,4})/(?:stdout|stderr)\.log")
+"""Where torchrun puts what its processes print: each host numbers them from 0."""
+_ON_HOST = lazy(
+    r"(?i)^(?P<before>.*(?:node|host|server|machine|worker|pod|master|npu|rank|bms)[-_.]?)(?P<n>\d{1,4})"
+    r"(?P<after>\D*)$"
+)
+"""The name of a file, or of its folder, that holds the lines of one host's processes"""
 _NO_HOST = lazy(
     r"(?i)^(?:.*[_-]?logs?|msrun.*|output|out|ascend|debug|run|plog|security|device-\d+|rank[_-]?\d+|worker[_-]?\d+"
     r"|info|error|proc(?:ess)?[_-]?\d+|\.{1,2}|~|)$"
@@ -31,6 +39,8 @@ class Source(NamedTuple):
     host: str | None
     file: int = -1
     """the order of the file: lines of all ranks in one file follow each other"""
+    past: bool = False
+    """of an attempt after which the launcher started the processes again"""
 
     @property
     def several(self) -> bool:
@@ -58,6 +68,7 @@ def place_sources(scans: Sequence[Scanned]) -> list[Source]:
         rank = scan.rank if scan.rank is not None and (named is None or scan.rank != named) else named
         ranks.append(scan.rank if scan.split else None if _PLOG_PID.search(scan.name) else rank)
     ranks = _numbered_on(scans, ranks, hosts)
+    past = _local_ranks(scans, ranks, hosts)
     by_pid: dict[int, list[tuple[str, int]]] = {}
     for scan, rank in zip(scans, ranks, strict=True):
         if rank is not None:
@@ -77,8 +88,24 @@ def place_sources(scans: Sequence[Scanned]) -> list[Source]:
                 rank = scan.told.rank if rank is None else rank
             elif not found and len(scan.pids) != 1:
                 rank = None
-        out.append(Source(scan, order, rank, host, file))
-    return out
+        out.append(Source(scan, order, rank, host, file, order in past))
+    started = {
+        source.rank: source.scan.told.again[1]
+        for source in out
+        if source.rank is not None and source.scan.told.again[1] is not None
+    }
+    # CANN begins a file for each process
+    return [
+        source._replace(past=True)
+        if source.rank in started and is_plog(source.scan.name) and _ended_before(source, started[source.rank])
+        else source
+        for source in out
+    ]
+
+
+def _ended_before(source: Source, seconds: float | None) -> bool:
+    last = source.scan.seconds[1]
+    return last is not None and seconds is not None and last < seconds
 
 
 def _numbered_on(scans: Sequence[Scanned], ranks: list[int | None], hosts: Sequence[str | None]) -> list[int | None]:
@@ -97,6 +124,72 @@ def _numbered_on(scans: Sequence[Scanned], ranks: list[int | None], hosts: Seque
     return [
         None if rank is None or host is None else first[host] + rank for rank, host in zip(ranks, hosts, strict=True)
     ]
+
+
+def _local_ranks(scans: Sequence[Scanned], ranks: list[int | None], hosts: list[str | None]) -> set[int]:
+    """Set the ranks of processes that each host numbers from 0: in torchrun's folders, and in files with the lines of
+    all processes of a host (``[default3]:``). A global number in a log (``RankID:11``) tells which host is which;
+    else hosts of equal size follow each other in the order of their names. Answers with the sources of attempts
+    after which the launcher started the processes again."""
+    processes: dict[str, dict[int, int]] = {}
+    newest: dict[str, int] = {}
+    past = set()
+    for order, scan in enumerate(scans):
+        if found := _ATTEMPT.match(scan.name):
+            processes.setdefault(found["job"], {})[order] = int(found["local"])
+            newest[found["job"]] = max(newest.get(found["job"], 0), int(found["n"]))
+    for order, scan in enumerate(scans):
+        if (found := _ATTEMPT.match(scan.name)) and int(found["n"]) < newest[found["job"]]:
+            past.add(order)
+    processes = processes or _files_of_hosts(scans)
+    local = newest or len({frozenset(own.values()) for own in processes.values()}) == 1
+    first = _first_ranks(scans, processes) if local else {}
+    for host, own in processes.items():
+        for order, number in own.items():
+            if local:
+                ranks[order] = first[host] + number if host in first else None
+            if hosts[order] is None and len(processes) > 1:
+                hosts[order] = host.rstrip("/").rpartition("/")[2]
+    for order, scan in enumerate(scans):
+        # what the launcher writes into the file of its processes
+        if scan.split == "rest" and scan.name in processes and hosts[order] is None:
+            hosts[order] = scan.name.rpartition("/")[2]
+    return past
+
+
+def _files_of_hosts(scans: Sequence[Scanned]) -> dict[str, dict[int, int]]:
+    """file → order → number of the process, of files named after hosts that hold the same numbers; none if there are
+    no two."""
+    named: dict[str, dict[int, int]] = {}
+    for order, scan in enumerate(scans):
+        if scan.split == "rank" and scan.rank is not None:
+            named.setdefault(scan.name, {})[order] = scan.rank
+    stems = set()
+    for name in named:
+        parts = [part for part in name.rsplit("/", 2) if _ON_HOST.match(part)]
+        found = _ON_HOST.match(parts[-1]) if parts else None
+        if found is None:
+            return {}
+        stems.add(name.replace(parts[-1], found["before"] + found["after"]))
+    return named if len(named) > 1 and len(stems) == 1 else {}
+
+
+def _first_ranks(scans: Sequence[Scanned], processes: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
+    """host → rank of its process 0, as far as it can be told."""
+    said: dict[str, int] = {}
+    for host, own in processes.items():
+        shifts: dict[int, int] = {}
+        for order, local in own.items():
+            for seen in (*scans[order].occurrences, *scans[order].errors):
+                if seen.rank is not None and seen.rank >= local:
+                    shifts[seen.rank - local] = shifts.get(seen.rank - local, 0) + 1
+        if shifts:
+            said[host] = max(shifts, key=lambda shift: shifts[shift])
+    sizes = {max(own.values()) + 1 for own in processes.values()}
+    counted = {host: n * max(sizes) for n, host in enumerate(sorted(processes, key=natural_key))}
+    if len(sizes) == 1 and all(counted[host] == first for host, first in said.items()):
+        return counted
+    return said if len(set(said.values())) == len(said) else {}
 
 
 def _nearest(name: str, owners: Sequence[tuple[str, int]]) -> int:

@@ -52,6 +52,10 @@ _EXIT = lazy(
 _CODE = lazy(r"(?i)(?:code|status|signal|with)[ :=]{0,3}(-?\d{1,3})\b|\bSIG(KILL|SEGV|ABRT|BUS|TERM)\b")
 
 
+_CHILD = lazy(r"\blocal_rank: (\d{1,4}) \(pid: (\d{1,9})\)")
+"""torchrun's word of a process that failed, numbered on its host"""
+
+
 class Exit(NamedTuple):
     """A launcher's word that a process ended: its rank if that is known, and the code, None without one."""
 
@@ -106,9 +110,13 @@ def addresses(sources: Iterable[Source], tables: Iterable[Mapping[str, object]])
 
 
 def waits_of(
-    waiting: Sequence[tuple[Source, int | None, Occurrence]], where: Mapping[tuple[str, int], int], world: int
+    waiting: Sequence[tuple[Source, int | None, Occurrence]],
+    where: Mapping[tuple[str, int], int],
+    world: int,
+    hosts: Sequence[tuple[str, tuple[int, ...]]] = (),
 ) -> Waits:
-    """The edges that occurrences of waiting name. ``waiting``: (source, rank that waits, what was seen)."""
+    """The edges that occurrences of waiting name. ``waiting``: (source, rank that waits, what was seen); ``hosts``:
+    the ranks of each host, as far as they are known."""
     where = dict(where)
     counts: dict[int | None, dict[int, int]] = {}
     words: dict[int, tuple[Source, Occurrence]] = {}
@@ -159,6 +167,7 @@ def waits_of(
             mine[peer] = mine.get(peer, 0) + 1
             words.setdefault(peer, (source, seen))
     broken: dict[int, list[int]] = {}
+    where.update(_left_over({place for _, places, *_ in links for place in places}, where, world, hosts))
     for rank, places, transfer, source, seen in links:
         peer_ = next((where[place] for place in places if place in where), None)
         if peer_ is None:
@@ -191,6 +200,37 @@ def _beside(place: tuple[str, int], where: Mapping[tuple[str, int], int]) -> int
         return None
     shifts = {rank - device for (host, device), rank in where.items() if host == place[0] and device >= 0}
     return next(iter(shifts)) + place[1] if len(shifts) == 1 else None
+
+
+def _left_over(
+    named: Iterable[tuple[str, int]],
+    where: Mapping[tuple[str, int], int],
+    world: int,
+    hosts: Sequence[tuple[str, tuple[int, ...]]],
+) -> dict[tuple[str, int], int]:
+    """The places on the one host of which no rank speaks. Where hosts are not known its ranks are those that are left
+    when each other host has as many, one behind the other."""
+    first: dict[str, set[int]] = {}
+    cards = 0
+    for (host, device), rank in where.items():
+        if device >= 0:
+            first.setdefault(host, set()).add(rank - device)
+            cards = max(cards, device + 1)
+    unknown = sorted({(host, device) for host, device in named if device >= 0 and host not in first})
+    spoken = set(where.values())
+    silent = [ranks for host, ranks in hosts if host and spoken.isdisjoint(ranks)]
+    if len({host for host, _ in unknown}) == 1 and len(silent) == 1:
+        ranks = sorted(silent[0])
+        return {(host, device): ranks[device] for host, device in unknown if device < len(ranks)}
+    if len({host for host, _ in unknown}) != 1:
+        return {}
+    starts = {next(iter(shifts)) for shifts in first.values() if len(shifts) == 1}
+    # not all cards are named; servers have eight or sixteen
+    for size in sorted(size for size in {cards, 8, 16} if cards <= size and starts):
+        left = [start for start in range(0, world, size or 1) if start not in starts]
+        if size and world % size == 0 and len(left) == 1 and all(start % size == 0 for start in starts):
+            return {(host, device): left[0] + device for host, device in unknown if device < size}
+    return {}
 
 
 def _peers(text: str) -> list[str]:
@@ -227,8 +267,11 @@ _SIGNALS = {"KILL": -9, "SEGV": -11, "ABRT": -6, "BUS": -7, "TERM": -15}
 def exit_of(occurrence: Occurrence, by_pid: Mapping[int, int]) -> tuple[int | None, int | None]:
     """(rank, code) of a launcher's word that a process ended: by its pid, or by its number; a shell's 137 is -9."""
     text, pid = occurrence.text, occurrence.args.get("pid", "")
+    child = _CHILD.search(text)
+    if child:
+        pid = child[2]
     rank = by_pid.get(int(pid)) if pid.isdigit() else None
-    found = _EXIT.search(text)
+    found = None if child else _EXIT.search(text)
     if rank is None and found and not (pid and found[1] == pid):
         rank = int(found[1])
     code = _CODE.search(text)
@@ -236,6 +279,18 @@ def exit_of(occurrence: Occurrence, by_pid: Mapping[int, int]) -> tuple[int | No
         return rank, None
     number = int(code[1]) if code[1] else _SIGNALS[code[2]]
     return rank, 128 - number if number > 128 else -9 if number == 9 else number
+
+
+def pid_of(text: str) -> int:
+    """The number of a process that its launcher says has failed, -1 if it says none."""
+    child = _CHILD.search(text)
+    return int(child[2]) if child else -1
+
+
+def children_of(text: str, ranks: Sequence[int]) -> tuple[int, int] | None:
+    """(pid, rank) of a process that its launcher numbers among those of its host, whose ``ranks`` are given."""
+    child = _CHILD.search(text)
+    return (int(child[2]), sorted(ranks)[int(child[1])]) if child and int(child[1]) < len(ranks) else None
 
 
 def exits_of(seen: Iterable[tuple[Source, Occurrence]], by_pid: Mapping[int, int]) -> list[Exit]:

@@ -101,6 +101,13 @@ SPECIALS = (
     Special(b"total allocated memory[", "memory"),
     Special(b"halMemAlloc failed", "memory"),
     Special(b"anon-rss:", "memory"),
+    Special(b"memory: usage ", "memory"),
+    Special(b" memory (MB) | allocated: ", "memory"),
+    Special(b"No available memory for the cache blocks", "memory"),
+    Special(b"oading model weights took", "memory"),
+    Special(b"odel loading took", "memory"),
+    Special(b"vailable KV cache memory: ", "memory"),
+    Special(b", total memory: ", "memory"),
     # a value of a training step that is odd whatever the one before was; alone it says nothing
     Special(rb"([=:\[('\"] {0,12}|norm )[-+]?(nan|NaN|inf|Inf)(inity)?\b", "odd", True),
     Special(rb"[=:] {0,12}(True|true)\b", "odd", True),
@@ -221,10 +228,10 @@ def anchor_clauses(spec: LogSpec) -> Iterable[Clause]:
 @lru_cache(maxsize=8192)
 def parse(pattern: str) -> Any:
     """The parsed form of a pattern. Raises re.error."""
-    return _sre()[0].parse(pattern, re.MULTILINE)
+    return sre()[0].parse(pattern, re.MULTILINE)
 
 
-def _sre() -> tuple[Any, Any]:
+def sre() -> tuple[Any, Any]:
     """Python's own parser of patterns and its constants; they moved in 3.11."""
     try:
         from re import _constants, _parser  # type: ignore[attr-defined]
@@ -244,7 +251,7 @@ def closed_words(pattern: str) -> tuple[tuple[str, bool], ...]:
     >>> closed_words(r"(?i)loss:? {0,4}\\[?(?P<loss>nan)\\b")
     (('nan', True),)
     """
-    c = _sre()[1]
+    c = sre()[1]
     tree = parse(pattern)
     fold = bool(tree.state.flags & re.IGNORECASE)
     items = list(tree)
@@ -264,7 +271,7 @@ def _worth_a_regex(word: str) -> bool:
 
 def _tail(items: list[Any]) -> list[str] | None:
     """What the end of a piece of a pattern can be, as fixed texts of letters."""
-    c = _sre()[1]
+    c = sre()[1]
     if not items:
         return None
     op, arg = items[-1]
@@ -336,7 +343,7 @@ def _folded(run: Run) -> Run:
 
 def _runs(items: list[Any], fold: bool) -> list[Run]:
     """Stretches of constant text in a parsed pattern, each as the set of texts it can be."""
-    c = _sre()[1]
+    c = sre()[1]
     runs: list[Run] = []
     current: list[str] = [""]
 
@@ -403,7 +410,7 @@ def _runs(items: list[Any], fold: bool) -> list[Run]:
 
 def _constant(items: list[Any]) -> list[str] | None:
     """All texts a piece of a pattern can be, None if they are not few and fixed."""
-    c = _sre()[1]
+    c = sre()[1]
     texts = [""]
     for op, arg in items:
         if op is c.AT:

@@ -2,6 +2,7 @@
 
 Regexes cannot compare; an out-of-memory line is exhaustion or fragmentation by its numbers alone. The language is
 arithmetic, comparison, and/or/not over the named captures, read with Python's own parser and nothing else of Python.
+What a text shall say beyond the captures is derived from them in the same language.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import Any
 from doctor.scan.lazy import lazy
 
 _UNITS = {
-    "": 1, "B": 1, "BYTE": 1, "BYTES": 1, "K": 1 << 10, "KB": 1 << 10, "KIB": 1 << 10, "M": 1 << 20, "MB": 1 << 20,
-    "MIB": 1 << 20, "G": 1 << 30, "GB": 1 << 30, "GIB": 1 << 30, "T": 1 << 40, "TB": 1 << 40, "TIB": 1 << 40,
+    "": 1, "B": 1, "BYTE": 1, "BYTES": 1, "K": 1 << 10, "KB": 1 << 10, "KI": 1 << 10, "KIB": 1 << 10,
+    "M": 1 << 20, "MB": 1 << 20, "MI": 1 << 20, "MIB": 1 << 20, "G": 1 << 30, "GB": 1 << 30, "GI": 1 << 30,
+    "GIB": 1 << 30, "T": 1 << 40, "TB": 1 << 40, "TI": 1 << 40, "TIB": 1 << 40,
 }  # fmt: skip
+_SIZED = lazy(r"\s*size\((.*)\)\s*")
 _SIZE = lazy(r"\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -57,6 +60,33 @@ def names_in(source: str) -> set[str]:
     import ast
 
     return {node.id for node in ast.walk(_tree(source)) if isinstance(node, ast.Name)}
+
+
+def derived(source: str, args: dict[str, str]) -> str:
+    """What an expression over the captures comes to, for people: ``size(reserved - allocated)`` in powers of 1024,
+    anything else as a number with two decimals at most. Empty if a capture it needs is absent or no number, or it
+    divides by zero.
+
+    >>> derived("size(a - b)", {"a": "58.39 GiB", "b": "56.05 GiB"}), derived("100 * a / b", {"a": "1", "b": "8"})
+    ('2.34 GiB', '12.5')
+    """
+    inner = _SIZED.fullmatch(source)
+    try:
+        value = float(_value(_tree(inner[1] if inner else source), args))
+    except (KeyError, ZeroDivisionError, OverflowError):
+        return ""
+    if not inner:
+        return f"{value:.2f}".rstrip("0").rstrip(".") if abs(value) < 1e15 else ""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
+        if abs(value) >= unit:
+            return f"{value / unit:.{2 if unit > 1 << 20 else 0}f} {name}"
+    return f"{value:.0f} B"
+
+
+def names_of(source: str) -> set[str]:
+    """The captures that a derived value uses. Raises ValueError if it is no expression."""
+    inner = _SIZED.fullmatch(source)
+    return names_in(inner[1] if inner else source)
 
 
 def holds(source: str, args: dict[str, str]) -> bool | None:

@@ -34,8 +34,9 @@ _KNOWN = (
     ("step", rb"(?:.{0,40}/)?_?(?:global[_ ]?)?(?:steps?|iter(?:ation)?s?)"),
     ("epoch", rb"(?:.{0,40}/)?epochs?"),
 )  # fmt: skip
-_VALUE = rb"[ \t]*\"?([-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|\.\d+|(?:nan|NaN|NAN|inf|Inf|INF)(?:inity)?)|)\"?[ \t]*"
-_LOCAL = rb"[ \t]*\"?([-+]?(?:\d[\d.,]*(?:[eE][-+]?\d+)?|(?:nan|NaN|NAN|inf|Inf|INF)(?:inity)?)|)\"?[ \t]*"
+_WORD = rb"(?:nan|NaN|NAN|inf|Inf|INF)(?:inity)?|True|False|true|false"
+_VALUE = rb"[ \t]*\"?([-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|\.\d+|" + _WORD + rb")|)\"?[ \t]*"
+_LOCAL = rb"[ \t]*\"?([-+]?(?:\d[\d.,]*(?:[eE][-+]?\d+)?|" + _WORD + rb")|)\"?[ \t]*"
 _NUMBERS = lazy_bytes(rb"[-+]?(?:\d[\d.,]*(?:[eE][-+]?\d+)?|\.\d+|(?i:nan|inf(?:inity)?))")
 _LEAD = b"# \t\xef\xbb\xbf"
 
@@ -69,13 +70,19 @@ def table_of(head: bytes) -> Table | None:
 
 
 def _fields(line: bytes, separator: bytes) -> list[bytes]:
+    if separator == b"|":
+        line = line.strip(b" \t\r|")
     text = line.strip(b"\r" + _LEAD if separator != b"\t" else b"\r# ")
     parts = text.split(separator) if separator.strip() or separator == b"\t" else text.split()
     return [part.strip().strip(b'"').strip() for part in parts]
 
 
 def _separator(line: bytes) -> bytes:
-    """What stands between the columns: the mark that occurs most often, else blanks."""
+    """What stands between the columns: bars where a line is framed by them, else the mark that occurs most often, else
+    blanks."""
+    framed = line.strip()
+    if framed[:1] == b"|" == framed[-1:]:
+        return b"|"
     return max((b",", b";", b"\t"), key=line.count) if any(mark in line for mark in (b",", b";", b"\t")) else b" "
 
 
@@ -92,6 +99,8 @@ def _named(line: bytes, rows: list[bytes]) -> Table | None:
         known = _column(name)
         if known:
             columns.setdefault(known, n)
+    if separator == b"|" and not {"step", "epoch"} & set(columns):
+        return None  # results of models, not of steps
     kind = "train"
     if "loss" not in columns:
         if "eval" not in columns:
@@ -134,6 +143,8 @@ def _pattern(separator: bytes, columns: list[str]) -> re.Pattern[bytes]:
         value = value.replace(rb"[ \t]*", b" *")
     other = rb"[^ \t]+" if blank else rb"[^" + re.escape(separator) + rb"\n]*"
     parts = [value if column else other for column in columns]
+    if separator == b"|":
+        return re.compile(rb"[ \t]*\|" + between.join(parts) + rb"\|[ \t\r]*")
     return re.compile((rb"[ \t]*" if blank else b"") + between.join(parts) + rb"[ \t\r]*")
 
 

@@ -34,11 +34,12 @@ KINDS: tuple[str, ...] = (
     "dmesg",
     "python_log",
     "text",
+    "document",
     "empty",
     "binary",
 )
 LOG_KINDS: frozenset[str] = frozenset(KINDS) - {
-    "rank_table", "config", "python", "profile_csv", "profile_json", "empty", "binary",
+    "rank_table", "config", "python", "profile_csv", "profile_json", "document", "empty", "binary",
 }  # fmt: skip
 
 _MAX_LINE = 2048  # characters of one line that are looked at; prefixes and markers stand at its start or its end
@@ -85,15 +86,40 @@ def segments(name: str, data: bytes, *, complete: bool) -> tuple[Segment, ...]:
     if not any(text.strip() for text in texts):
         # A log that was rotated by copy and truncate starts with a hole of NULs: its text may follow later.
         return (Segment("empty" if complete else "text", 1, len(lines), 0, len(data)),)
+    base = name.replace("\\", "/").rpartition("/")[2].lower()
+    if _is_document(base, texts):
+        return (Segment("document", 1, len(lines), 0, len(data)),)
     labels = _label_lines(texts)
     _inside_tracebacks(texts, labels)
-    base = name.replace("\\", "/").rpartition("/")[2].lower()
     kinds = _blocks(base, texts, labels)
     runs = _smooth(base, texts, labels, _fill(base, texts, labels, kinds))
     return tuple(
         Segment(run.kind, run.first + 1, run.last + 1, ends[run.first - 1] if run.first else 0, ends[run.last])
         for run in runs
     )
+
+
+_PAGE = lazy(
+    r"(?:readme|change_?log|changes|contributing|code_of_conduct|security|authors|faqs?|release[_-]?notes?|roadmap|skill)"
+    r"(?:[._-][a-z0-9_-]{1,20})?(?:\.(?:md|mdx|markdown|rst|txt))?$"
+)
+_HEADING = lazy(r" {0,3}#{1,6} +\S|(?:={4,}|-{4,}|~{4,})$")
+_REPORT = lazy(
+    r"(?i)#.{0,60}(?:\bbugs?\b|\bissue|\berror|\bfail|\bcrash|traceback|environment|reproduc|expected|actual|incident|post-?mortem"
+    r"|\blogs?\b|报错|问题|现象|故障|日志|环境|复现|症状|现场|复盘|异常|失败)"
+)
+
+
+def _is_document(base: str, texts: Sequence[str]) -> bool:
+    """Whether a file is a page of documentation: it tells of failures that may happen to others. Of such a name and
+    with a heading; or Markdown with three headings, none of which is that of a report of a failure."""
+    page = _PAGE.match(base)
+    if not page and not base.endswith((".md", ".mdx", ".markdown", ".rst")):
+        return False
+    headings = sum(1 for text in texts if _HEADING.match(text))
+    if page:
+        return headings > 0
+    return headings > 2 and not any(_REPORT.match(text) for text in texts)
 
 
 _RECORDS = (b"[INFO] ", b"[WARNING] ", b"[ERROR] ", b"[DEBUG] ", b"[EVENT] ", b"[CRITICAL] ")
@@ -350,7 +376,7 @@ def _labeller() -> Callable[[str], str]:
     train = lazy(
         r"(?i)(?:epochs?|steps?|iter(?:ation)?s?|batch|\bs)[\s:=,\[]{0,8}\d.{0,240}?(?:loss|\btrl"
         r"|\btel)[\w ]{0,12}['\"]?"
-        r"\s{0,4}(?:is|[:=/])?\s{0,8}[\[(:]?\s{0,4}-?(?:\d|nan|inf)"
+        r"\s{0,4}(?:is|[:=/])?\s{0,8}[\[(:]?\s{0,4}(?:-?(?:\d|nan|inf)|tensor\()"
         r"|(?:^|['\"{ ])(?:(?:train|val|valid|eval|avg|lm|total|mean)[ _])?loss['\"]?\s{0,4}(?:is\b"
         r"|[:=])\s{0,8}['\"]?\[?-?(?:\d|nan|inf)"
         r"|\bloss[ _]scale\b.{0,60}\d|overflow cond"

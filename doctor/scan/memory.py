@@ -12,6 +12,8 @@ from doctor.scan.lazy import lazy
 
 LINES = 2000
 """Lines kept of a source; of more every second one, but for the first and last 200."""
+_NO_CAP = 1 << 50
+"""A limit of a control group from which on it is none."""
 NEAR = 80
 """Lines behind a failure in which its statistics may stand."""
 
@@ -50,6 +52,15 @@ _AROUND = {
     "peak": lazy(rf"Used peak memory usage \(without fragments\): ?{_SIZE}"),
     "actual": lazy(rf"Actual peak memory usage \(with fragments\): ?{_SIZE}"),
 }
+_KV = lazy(r"No available memory for the cache blocks")
+_SERVED = {
+    # a server prints GB and counts in powers of 1024
+    "weights": lazy(r"(?:Loading model weights|Model loading) took (\d+(?:\.\d+)?) ?(G)i?B"),
+    "room": lazy(r"Available KV cache memory: (-?\d+(?:\.\d+)?) ?(G)i?B"),
+    "total": lazy(r"Available memory: -?\d+, total memory: (\d+)()"),
+}
+_REPORT = lazy(r"(?:\[Rank (?P<rank>\d+)\][^\n]{0,60})?memory \(MB\) \| allocated: (?P<used>\d+(?:\.\d+)?)")
+_CAP = lazy(r"\bmemory: usage \d+kB, limit (?P<cap>\d+)kB")
 _BUFFER = lazy(r"Idle mem_buf info: size\[(\d+)\]")
 _KILLED = lazy(r"(?i:killed process) (?P<pid>\d+) \((?P<op>[^)\n]{1,64})\)[^\n]{0,200}?anon-rss:(?P<size>\d+)kB")
 
@@ -66,13 +77,24 @@ def shortages(lines: Sequence[tuple[int, str]]) -> tuple[list[Shortage], list[tu
     found: list[dict[str, Any]] = []
     before: dict[str, int] = {}
     history: list[tuple[int, int]] = []
+    ranks: dict[str, int] = {}
     for number, text in lines:
         pool = _pool(text)
         if pool:
             before.update(pool)
             if "used" in pool and "idle" in pool:
                 history.append((number, pool["used"]))
+        report = _REPORT.search(text)
+        if report:
+            ranks.setdefault(report["rank"] or "", len(ranks))
+            if not ranks[report["rank"] or ""]:  # the reports of one rank
+                history.append((number, int(float(report["used"]) * _MI)))
+            continue
         around = {name: _bytes(*m.groups()) for name, pattern in _AROUND.items() if (m := pattern.search(text))}
+        around |= {name: _bytes(*m.groups()) for name, pattern in _SERVED.items() if (m := pattern.search(text))}
+        cap = _CAP.search(text)
+        if cap and int(cap["cap"]) << 10 < _NO_CAP:
+            around["cap"] = int(cap["cap"]) << 10
         buffer = _BUFFER.search(text)
         if buffer:
             around["largest"] = int(buffer[1])
@@ -99,6 +121,7 @@ def shortages(lines: Sequence[tuple[int, str]]) -> tuple[list[Shortage], list[tu
                 else:
                     found[-1].setdefault(name, value)
         elif around:
+            around["largest"] = max(around.get("largest", 0), before.get("largest", 0))
             before.update(around)
     return [Shortage(**{k: v for k, v in one.items() if k in Shortage._fields}) for one in found], history
 
@@ -116,10 +139,16 @@ def _asked(text: str) -> dict[str, Any] | None:
         m = pattern.search(text)
         if m:
             out = {k: v if k == "op" else int(v) for k, v in m.groupdict().items() if v is not None}
+            if pattern is _OLD:
+                # the pool of those versions gave a graph all it needs at once
+                return {**out, "whole": True}
             return {**out, "refused": True} if pattern is _REFUSED else out
     m = _GE.search(text)
     if m:
-        return {"size": _bytes(m[1], m[2])}
+        return {"size": _bytes(m[1], m[2]), "whole": "Request memory size" in text}
+    m = _KV.search(text)
+    if m:
+        return {"size": 0, "kv": True}
     m = _RESERVE.search(text) or _HALF.search(text)
     if m:
         return {"size": 0, **{k: int(v) for k, v in m.groupdict().items() if v is not None}, "reserve": True}

@@ -15,7 +15,7 @@ from operator import sub
 from typing import TYPE_CHECKING, NamedTuple
 
 from doctor.scan import records
-from doctor.scan.lazy import lazy_bytes
+from doctor.scan.lazy import lazy, lazy_bytes
 from doctor.scan.scanner import Matcher, Scanned, Scanner, explained
 from doctor.scan.series import Track
 
@@ -40,7 +40,7 @@ SHARE = 64 << 10
 WORDS = 256 << 10
 """Bytes of what no rank said in which people's words are looked for."""
 
-_TIME = rb"(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d) (?:(?:stdout|stderr) [FP] )?)?"
+_TIME = rb"(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,12})?(?:Z|[+-]\d\d:?\d\d) (?:(?:stdout|stderr) [FP] )?)?"
 _RANK = (b"rank", b"Rank", b"RANK")
 _PODS = (b"worker", b"master", b"rank", b"node", b"trainer", b"npu")
 _WORDS = (
@@ -107,6 +107,8 @@ def _styles() -> list[_Style]:
 
 _INNER = lazy_bytes(rb"\[(?:rank|Rank|RANK|default)[ _]?(\d{1,6})\]:[ \t]?")
 _OF_NAME = lazy_bytes(rb"(?i)(?:rank|worker)[ _-]?(\d{1,6})(?=[/_.\s:=#*<-]|$)")
+_OF_A_HOST = lazy(r"[\w.]-worker-\d{1,6}\.log$")
+"""The name of the log of a pod; one of several processes if ranks stand before its lines"""
 _HEADING = lazy_bytes(
     rb"(?m)^(?:==> (?P<f>[^\n]{1,300}) <=="
     rb"|[ \t]{0,4}(?:[=\-#*>]{2,40}|#{1,6})[ \t]{0,4}(?P<d>[^\n=#*]{1,160}?)[ \t]{0,4}[=\-#*<:]{0,40}"
@@ -154,19 +156,22 @@ def _number(found: re.Match[bytes], shift: dict[bytes, int]) -> int | None:
 
 def way_of(name: str, data: bytes) -> Way | None:
     """How a text, or the beginning of one, tells the ranks of its lines; None if it holds those of one at most."""
-    if records.rank_in_name(name) is not None or "plog-" in name:
+    named = records.rank_in_name(name) is not None
+    if "plog-" in name or (named and not _OF_A_HOST.search(name)):
         return None
     lines = _sampled(data)
     best: tuple[int, _Style, list[re.Match[bytes]]] | None = None
     sample = b"\n".join(lines)
-    for style in _styles():
+    for style in _styles()[:1] if named else _styles():
         if not any(word in sample for word in style.needs):
             continue
         hits = [found for line in lines if (found := style.pattern.match(line))]
         if len(hits) > (best[0] if best else 1) and _are_ranks(style, hits):
             best = (len(hits), style, hits)
-    if best and best[0] * (2 if best[1].bare else 4) >= len(lines) and not _trains(best[1], lines):
+    if best and best[0] * (2 if best[1].bare or named else 4) >= len(lines) and not _trains(best[1], lines):
         return _way(best[1], best[2], lines)
+    if named:
+        return None
     headings = _headings(data) if len(data) <= 1 << 20 else 0
     return Way(None) if headings > 1 else None
 
@@ -202,15 +207,15 @@ def _are_ranks(style: _Style, hits: Sequence[re.Match[bytes]]) -> bool:
         return False
     if not style.bare:
         return True
-    if len(kinds) == len(ranks) or ranks == sorted(kinds):
+    if ranks == sorted(kinds) or (len(kinds) == len(ranks) and not (len(kinds) >= MANY and _are_records(hits))):
         return False
     return max(kinds) < 4 * len(kinds) + 16 or (len(kinds) >= MANY and max(kinds) < MOST and _are_records(hits))
 
 
 def _are_records(hits: Sequence[re.Match[bytes]]) -> bool:
-    """Whether most lines behind their numbers begin as records do, or are training lines."""
+    """Whether many lines behind their numbers begin as records do, or are training lines."""
     behind = [records.visible(found.string[found.end() :]) for found in hits]
-    return sum(1 for text in behind if records.head_of(text) or records.is_step(text)) * 2 > len(behind)
+    return sum(1 for text in behind if records.head_of(text) or records.is_step(text)) * 4 > len(behind)
 
 
 def _trains(style: _Style, lines: Sequence[bytes]) -> bool:
@@ -459,6 +464,7 @@ def _numbered(scan: Scanned, numbers: Numbers) -> Scanned:
         last_step=(of(scan.last_step[0]), scan.last_step[1]),
         tracks=tracks,
         memory=tuple((of(number), text) for number, text in scan.memory),
+        told=scan.told._replace(again=(of(scan.told.again[0]), scan.told.again[1])),
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from doctor.scan import kinds, mixed, records
 from doctor.scan.columns import table_of
-from doctor.scan.lazy import lazy
+from doctor.scan.lazy import lazy, lazy_bytes
 from doctor.scan.scanner import Matcher, Scanned, Scanner, explained, plain_chunks, scan_stream
 
 if TYPE_CHECKING:
@@ -135,10 +135,11 @@ def read_source(
             return _profile(matcher, source.name, table, chunks, stop, progress, problem, source.size or len(data))
         judged = any(k in kinds.LOG_KINDS for k in names)
         wanted = judged or all(k in MISTAKEN for k in names)
+        told = data  # which stays as it came: the pieces below are cut out of it
         if data and wanted:
             if complete:
-                data = _masked(data, parts)
-            scanner.feed(data)
+                told = _uncommented(source.name, _masked(data, parts), names)
+            scanner.feed(told)
             if progress:
                 progress(len(data))
             if not complete and problem is None:
@@ -155,19 +156,21 @@ def read_source(
         scan = scanner.finish(problem, cancelled)
     if complete and data and wanted and not explained(matcher, scan):
         # the program's own words say nothing: they may have been bent on their way here, or a person's words may tell
-        plain = scan.tracks
+        plain, memory = scan.tracks, scan.memory
         scanner = Scanner(matcher, source.name)
-        scanner.feed_whole(straightened(data))
+        scanner.feed_whole(straightened(told))
         scan = scanner.finish(problem, cancelled)
         if sum(map(len, plain)) >= sum(map(len, scan.tracks)):
             # lines of equal width look like those of a terminal that wrapped
             scan = scan._replace(tracks=plain)
+        if len(memory) > len(scan.memory):
+            scan = scan._replace(memory=memory)
     if not judged and explained(matcher, scan):
         judged, names = True, tuple(dict.fromkeys((*names, "text")))
     judged, names = _told_by_values(judged, names, scan)
     if not judged and data:
         scan = scan._replace(size=max(scan.size, len(data)), head=data[:HEAD], lines=data.count(b"\n"))
-    suspicious = _suspicious(data, scan) if complete and wanted and not scan.occurrences else 0
+    suspicious = _suspicious(told, scan) if complete and wanted and not scan.occurrences else 0
     if not complete:
         return Read(scan, names, judged or not data, suspicious)
     return Read(scan, names, judged or not data, suspicious, _pieces(data, parts), _tables(source.name, data, parts))
@@ -212,7 +215,10 @@ def _several(
         if rank not in known and (rank is None or not known):
             scanner = Scanner(matcher, name)
             scanner.feed_whole(straightened(own))
-            found[rank] = scanner.finish(None, cancelled)._replace(tracks=found[rank].tracks)
+            before = found[rank]
+            found[rank] = scanner.finish(None, cancelled)._replace(tracks=before.tracks)
+            if len(before.memory) > len(found[rank].memory):
+                found[rank] = found[rank]._replace(memory=before.memory)
     return mixed.told_apart(found, numbers, len(data), lines, problem)
 
 
@@ -444,3 +450,13 @@ def _masked(data: bytes, parts: Sequence[kinds.Segment]) -> bytes:
         piece = data[part.start : part.end]
         out.append(b"\n" * piece.count(b"\n") if part.kind == "python" else piece)
     return b"".join(out)
+
+
+_COMMENT = lazy_bytes(rb"(?m)^[ \t]*#[^\n]*")
+
+
+def _uncommented(name: str, data: bytes, names: Sequence[str]) -> bytes:
+    """The data of a configuration file without its comments, which say what a setting is for, not what happened."""
+    if names != ("config",) or not name.lower().endswith((".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf")):
+        return data
+    return _COMMENT.sub(lambda comment: b" " * len(comment[0]), data)

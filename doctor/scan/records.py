@@ -193,6 +193,9 @@ def seconds_of(stamp: str) -> float | None:
 
 def head_of(text: str) -> Head | None:
     """The head of a stripped line if a log record begins here."""
+    if text.startswith(" [2"):
+        # Megatron-LM puts a blank before the time of its training lines
+        text = text[1:]
     if text[:1] in ("", " ", "\t"):
         return None
     first = text[0]
@@ -265,7 +268,8 @@ def rank_in_name(name: str) -> int | None:
     (12, 3, None)
     """
     for pattern in _RANK_IN_NAME if "rank" in name or "worker" in name else ():
-        found = pattern.findall(name)
+        # of a ModelArts job "worker" numbers the hosts, and "proc-rank" the processes
+        found = pattern.findall(name) if "modelarts-job-" not in name or pattern is _RANK_IN_NAME[1] else ()
         if found:
             return int(found[-1])
     return None

@@ -12,13 +12,13 @@ from typing import BinaryIO, NamedTuple, cast
 from doctor.rulebase import Clause, LogSpec, RuleBase
 from doctor.scan import records
 from doctor.scan.anchors import CLAUSE_BITS
-from doctor.scan.calc import holds
+from doctor.scan.calc import derived, holds
 from doctor.scan.lazy import lazy, lazy_bytes
 from doctor.scan.matcher import Anchors, Engine, Hit, Prose, Stream, engine_for
 from doctor.scan.memory import LINES as MEMORY_LINES
 from doctor.scan.series import ROWS, TEXTS, Collector, Track
 from doctor.scan.told import REACH as TOLD_REACH
-from doctor.scan.told import Told, told
+from doctor.scan.told import Opening, Told, told
 from doctor.scan.window import Window, newlines
 
 CHUNK = 256 << 10
@@ -355,6 +355,7 @@ class Scanner:
         self._pids: dict[int, None] = {}
         self._times: list[float | None] = [None, None]
         self._head = b""
+        self._opening = Opening()
         self._block_seen: dict[str, int] = {}
         self._units_read: dict[str, int] = {}
         self._blocks: dict[bool, _Unit] = {}  # the record and the block last read
@@ -395,6 +396,7 @@ class Scanner:
         if hits:
             hits = self._sorted_out(hits)
         self._parts.append((chunk, self._seen, self._lines))
+        self._opening.take(chunk, self._lines, first=not self._seen)
         if len(self._head) < 1 << 16:
             self._head += chunk[: (1 << 16) - len(self._head)]
         self._window.push(chunk, 3 * self._behind)
@@ -557,7 +559,7 @@ class Scanner:
         """What the beginning and the end say of the run."""
         whole = self._seen <= len(self._head)
         end = self._head if whole else self._window.slice(max(self._window.base, self._seen - TOLD_REACH), self._seen)
-        return told(self._head, end, whole=whole)
+        return told(self._head, end, whole=whole)._replace(again=self._opening.again)
 
     # ---------------------------------------------------------------- judging
 
@@ -811,7 +813,12 @@ class Scanner:
             first, last, words = unit.line_at(at)
             if self._block_seen.get(rule.id) != first:
                 self._block_seen[rule.id] = first
-                self._keep(rule.id, line._replace(start=first, stop=last, text=words), args, log.after)
+                here = line._replace(start=first, stop=last, text=words)
+                if first != line.start:
+                    # its rank is the one that the line itself names
+                    own = records.read_line(self._window.slice(first, last))
+                    here = here._replace(stripped=own, head=records.head_of(own.text) or line.head)
+                self._keep(rule.id, here, args, log.after)
         quiet = level in ("INFO", "DEBUG", "EVENT")
         if "code" in specials and not quiet:
             hits += self._code(line)
@@ -875,6 +882,8 @@ class Scanner:
                 return None
         if log.calc and not holds(log.calc, args):
             return None
+        for name, source in log.derive:
+            args = {**args, name: derived(source, args)}
         return args, at
 
     # --------------------------------------------------------------- keeping
@@ -909,7 +918,7 @@ class Scanner:
 
     def _time_near(self, line: _Line) -> float | None:
         """The time of the record that follows a line, else of the one before it: what ends a process is printed when
-        it ends, which may be long after the record before it."""
+        it ends, which may be long after the record before it. Training lines without a time tell that it was."""
         window = self._window
         at = line.stop + 1
         for raw in window.slice(at, min(window.end, at + NEAR_BYTES)).split(b"\n")[:NEAR_LINES]:
@@ -918,7 +927,7 @@ class Scanner:
                 return seconds
         for n, (_, text) in enumerate(self._lines_back(line.start)):
             seconds = _seconds_in(text)
-            if seconds is not None or n >= NEAR_LINES:
+            if seconds is not None or n >= NEAR_LINES or records.is_step(text):
                 return seconds
         return None
 

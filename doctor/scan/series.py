@@ -111,13 +111,17 @@ _KEYS = (
                    rb"|TFLOPs|tflops|speed"),
     ("epoch", rb"epoch|\xe8\xbd\xae\xe6\xac\xa1"),
     ("rank", rb"rank(?: ?id)?"),
-    ("step", rb"(?:opt_)?(?:global|train|current)[_ ]?steps?|steps?|iterations?|iters?|batch(?:es)?|it|s(?=:)"
+    ("step", rb"global_step/max_steps|num_updates"
+             rb"|(?:opt_)?(?:global|train|current)[_ ]?steps?|steps?|iterations?|iters?|batch(?:es)?|it|s(?=:)"
              rb"|\xe6\xad\xa5(?:\xe6\x95\xb0)?"),
 )  # fmt: skip
 _PAIR = lazy_bytes(
-    rb"(?i:(?<![A-Za-z_\d/])(?:" + b"|".join(b"(?P<%s>%s)" % (n.encode(), p) for n, p in _KEYS) + rb"))"
-    rb"(?: ?\((?P<unit>ms|s)\))?['\"]?[ \t]{0,3}(?:(?::|=|\xef\xbc\x9a| is\b|is\b)[ \t]{0,12}|[ \t]{1,12})"
-    rb"(?P<open>[\[('\"]{0,2}[ \t]{0,12}(?:tensor\(|array\()?)"
+    rb"(?i:(?<![A-Za-z_\d/])(?:train(?:ing)?/)?(?:"
+    + b"|".join(b"(?P<%s>%s)" % (n.encode(), p) for n, p in _KEYS)
+    + rb"))"
+    rb"(?: ?\((?:(?P<unit>ms|s)|train)\))?['\"]?[ \t]{0,3}(?:(?::|=|\xef\xbc\x9a| is\b|is\b)[ \t]{0,12}|[ \t]{1,12})"
+    rb"(?P<open>[\[('\"]{0,2}[ \t]{0,12}"
+    rb"(?:tensor\(|array\(|Tensor\(shape=\[[\d, ]{0,20}\], dtype=\w{1,20}, value= ?\[?[ ]{0,4})?)"
     rb"(?P<value>" + _NUMBER + rb")(?![A-Za-z_]*_)(?:(?P<of>[ \t]{0,6}/[ \t]{0,12}(?P<total>\d[\d.]*))?"
     rb"(?P<behind>[ \t]?(?:ms|us|sec|s|T|[A-Za-z]{1,8}/s(?:/p)?)\b)?)"
 )
@@ -129,6 +133,20 @@ _COUNTED = lazy_bytes(rb"(?i:loss)[^\n]{1,40}?\[[ ]{0,8}(?P<n>\d+)/[ ]{0,8}(?P<t
 _KERAS = lazy_bytes(
     rb"[ \t\x08]{0,8}(?P<n>\d+)/(?P<total>\d+) \[[=>. -]{1,80}\]|[ \t\x08]{0,8}(?P<n2>\d+)/(?P<total2>\d+) \S* ?- "
 )
+_ORDINAL = lazy_bytes(
+    rb"\xe7\xac\xac[ ]{0,2}(?:(?P<epoch>\d{1,9})[ ]{0,2}(?:\xe4\xb8\xaa[ ]?)?(?:\xe8\xbd\xae|epoch)"
+    rb"|(?P<step>\d{1,12})[ ]{0,2}(?:\xe4\xb8\xaa[ ]?)?"
+    rb"(?:\xe6\xad\xa5|\xe6\xac\xa1\xe8\xbf\xad\xe4\xbb\xa3|step|iter|batch))"
+)
+"""Chinese counters: the number stands before the name of what it counts"""
+_BRACKETS = lazy_bytes(rb"\[[ ]{0,8}(?P<n>\d{1,12})/[ ]{0,8}(?P<total>\d{1,12})\]")
+_LISTED_NUMBER = rb"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|(?:nan|NaN|inf|Inf)(?:inity)?)"
+_LISTED = lazy_bytes(
+    rb"(?i:(?<![A-Za-z\d])(?P<name>(?:[a-z]{1,10}[_ ]?)?loss))['\"]?[ \t]{0,3}[:=][ \t]{0,3}\[[ \t]{0,3}"
+    rb"(?P<values>" + _LISTED_NUMBER + rb"(?:(?:[ \t]{0,3},[ \t]{0,3}|[ \t]{1,3})" + _LISTED_NUMBER + rb"){2,2047})"
+    rb"[ \t]{0,3}(?P<end>\]|,?[ \t]{0,3}\r?$)"
+)
+_COUNTS = lazy_bytes(rb"(?i)(?:step|epoch|iter)\w{0,8}['\"]?[ \t]{0,3}[:=]?[ \t]{0,3}\[?\d")
 _RANK = lazy_bytes(rb"^\[(?:rank|default|Rank|RANK)[ _:]?(\d{1,6})\]|^\(\w{1,40} (?:rank|RANK)[=_ ]?(\d{1,6})")
 _TOKEN = lazy_bytes(
     rb"(?P<bar>%\|[^|\n]{0,400}\|)|(?P<num>"
@@ -215,6 +233,8 @@ def values_of(line: bytes) -> tuple[list[_Value], str, int, bool]:
             continue
         if column in ("step", "epoch") and not value.replace(b".", b"", 1).isdigit():
             continue
+        if column == "step" and line[m.start() - 1 : m.start()] in (b":", b".") and line[m.start("value") - 1] == 58:
+            continue  # module:train_step:88, where a line was written
         if column == "step" and m["total"]:
             total = _count(m["total"])
         stop, local = _local(line, m, column)
@@ -238,6 +258,13 @@ def values_of(line: bytes) -> tuple[list[_Value], str, int, bool]:
         found["loss"] = evaluation
     elif "loss" in found and _VALIDATES.search(line, 0, found["loss"].start):
         kind = "eval"
+    for m in _ORDINAL.finditer(line) if b"\xe7\xac\xac" in line else ():
+        column = str(m.lastgroup)
+        found.setdefault(column, _Value(column, *m.span(column)))
+    if "step" not in found and "loss" in found:
+        for m in _BRACKETS.finditer(line, 0, found["loss"].start):
+            if "epoch" not in found or not m.start("n") <= found["epoch"].start < m.end():
+                found["step"], total = _Value("step", *m.span("n")), _count(m["total"])
     if "step" not in found or b"it/s" in line or b"s/it" in line:
         other = _TQDM.search(line) if start == 0 and body is line else None
         other = other or (_COUNTED.search(line) if "step" not in found else None)
@@ -316,7 +343,8 @@ def _layout(line: bytes) -> _Layout | None:
         first = 0  # what a bar describes is a part of it
     elif not re.search(rb"[A-Za-z\x80-\xff]", lead):
         found = re.search(rb"[A-Za-z\x80-\xff]+[^A-Za-z\x80-\xff]*$", line[max(0, at - 40) : at])
-        first = max(0, at - 40) + found.start() if found else at
+        # a bracket is no part of a number
+        first = max(0, at - 40) + found.start() if found else at - (line[at - 1 : at] in (b"[", b"("))
     parts.append(_skeleton(line[first:at]))
     for n, value in enumerate(values):
         parts.append(b"(" + (_LOCAL_NUMBER if value.local else _taken(line[value.stop : value.stop + 1])) + b")")
@@ -338,6 +366,24 @@ def _layout(line: bytes) -> _Layout | None:
     find = pattern.match if bar else pattern.search
     local = any(v.local for v in values)
     return _Layout(find, columns, factors, kind, counter, units, total, inferred, local)
+
+
+def _listed(line: bytes) -> tuple[str, list[bytes]] | None:
+    """(train or eval, the values) of a line that holds a course of losses as one list, and no step; no values of a list
+    whose end is not there.
+
+    >>> _listed(b'{"loss": [2.5, 2.4, nan]}')
+    ('train', [b'2.5', b'2.4', b'nan'])
+    """
+    found = _LISTED.search(line) if b"[" in line else None
+    if found is None or _COUNTS.search(line):
+        return None
+    evaluated = found["name"].lower().startswith((b"val", b"eval", b"test", b"dev"))
+    return "eval" if evaluated else "train", re.split(rb"[ \t,]+", found["values"]) if found["end"] == b"]" else []
+
+
+def _nothing(data: bytes, start: int, stop: int) -> None:
+    """The values of a list are no line of a make."""
 
 
 class Steps:
@@ -693,6 +739,8 @@ class Collector:
         self._rows_now: _Rows | None = None  # the track and layout of the line before
         self._long: _Rows | None = None  # the newest track of which not every line is read
         self._all = False  # whether every line is looked at: no word says where the values stand
+        self._list: tuple[bytes, int] | None = None  # the only line with a list of losses, and where it is
+        self._lists = 0  # such lines met
 
     def take(
         self, chunk: bytes, base: int, hits: Sequence[int], before: int, others: Sequence[int] = (),
@@ -876,6 +924,19 @@ class Collector:
             self._unread += 1
             return
         line = data[start:stop][:LINE]
+        if b"[" in line and _listed(line) is not None:
+            self._lists += 1
+            if self._lists == 1:
+                self._list = line, where
+                return  # see _course()
+            if self._list is not None:
+                # one list a line: the parts of a loss, or of a step; the first value stands for the line
+                (first, at), self._list = self._list, None
+                self._look_up(first, first, 0, len(first), at)
+        self._look_up(line, data, start, stop, where)
+
+    def _look_up(self, line: bytes, data: bytes, start: int, stop: int, where: int) -> None:
+        """The values of a line of a make that was not met yet."""
         if line.lstrip()[:1] in (b"#", b'"') or (line.startswith(_RECORDS) and b"):2" in line[:120]):
             return  # a comment, or a record of MindSpore or CANN: no training line
         self._looked_up += 1
@@ -919,11 +980,22 @@ class Collector:
             self._wanted = False
         return self.so_far(name)
 
+    def _course(self) -> list[_Rows]:
+        """The course of losses that a single line of the source lists, if its lines hold no other."""
+        found = _listed(self._list[0]) if self._list is not None else None
+        if self._list is None or found is None or any(rows.kind == found[0] for rows in self.tracks.values()):
+            return []
+        rows = _Rows(None, found[0], "", self.limit)
+        layout = _Layout(_nothing, ("loss",), (1.0,), found[0], "", {}, 0, inferred=False)
+        for value in found[1]:
+            rows.add(layout, (value,), self._list[1])
+        return [rows]
+
     def so_far(self, name: str, *, texts: bool = True) -> tuple[Track, ...]:
         """The tracks up to the last whole line, with or without its texts. They share their columns with the collector:
         use them before the next chunk is taken."""
         out = []
-        for rows in self.tracks.values():
+        for rows in [*self.tracks.values(), *self._course()]:
             rows.flush()
             rows.level()
             if not rows.lines:

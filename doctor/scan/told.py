@@ -37,6 +37,11 @@ _MEMBER = lazy_bytes(
     rb"rank id: ?(\d{1,6}), device id: ?(\d{1,4}), hostname: ?([\w.-]{1,100}), ip: ?([\da-fA-F.:]{3,45}) is registered"
 )
 _OWN = lazy_bytes(rb"Connection \d{1,6} source: ([\d.]{7,15}):\d")
+OPENING_LINES = 12
+"""Lines at the beginning of a source among which two are taken by which a new start is known."""
+OPENING_REACH = 4096
+"""Bytes within which the second of them follows the first."""
+_WORDS_OF = lazy_bytes(rb"[^\d\x00-\x1f]{24,160}")
 _INIT = lazy_bytes(rb"HcclCommInit\w{0,40} success[^\n]{0,60}?rankNum\[(\d{1,6})\]")
 
 
@@ -50,6 +55,58 @@ class Told(NamedTuple):
     members: tuple[tuple[int, int, str, str], ...] = ()
     address: str = ""
     beats: tuple[tuple[str, float], ...] = ()
+    again: tuple[int, float | None] = (0, None)
+    """line and time of the newest place where the source begins once more, as one does to which a process writes that
+    was started again; (0, None) without one"""
+
+
+class Opening:
+    """The words of two of the first lines of a source, looked for in all that follows."""
+
+    def __init__(self) -> None:
+        self._words: tuple[bytes, bytes] | None = None
+        self.again: tuple[int, float | None] = (0, None)
+
+    def take(self, chunk: bytes, lines: int, *, first: bool) -> None:
+        """``lines``: those before the chunk; ``first``: the source begins with it."""
+        start = 0
+        if first:
+            self._words = _opening(chunk)
+            if self._words:
+                start = chunk.find(self._words[1], chunk.find(self._words[0])) + 1
+        if self._words is None or chunk.find(self._words[0], start) < 0:
+            return
+        one, other = self._words
+        at = len(chunk)
+        for _ in range(OPENING_LINES):
+            at = chunk.rfind(one, start, at)
+            if at < 0:
+                return
+            if chunk.find(other, at, at + OPENING_REACH) > 0 or chunk.count(b"\n", at) < 3:
+                break  # of a log that ends there only the first line may be left
+        else:
+            return
+        begin = chunk.rfind(b"\n", 0, at) + 1
+        seconds = None
+        for raw in chunk[begin : begin + OPENING_REACH].split(b"\n")[:-1]:
+            record = records.head_of(records.read_line(raw).text)
+            if record is not None and record.seconds is not None:
+                seconds = record.seconds
+                break
+        self.again = (lines + chunk.count(b"\n", 0, begin) + 1, seconds)
+
+
+def _opening(head: bytes) -> tuple[bytes, bytes] | None:
+    """The words of two different first lines, without numbers, that tell of no step and no failure."""
+    words: list[bytes] = []
+    for raw in head[: OPENING_REACH * 4].split(b"\n")[:OPENING_LINES]:
+        text = records.visible(raw)
+        if records.is_step(text) or records.is_traceback(text) or b"rror" in raw or b"ERROR" in raw:
+            continue
+        found = max(_WORDS_OF.findall(raw), key=len, default=b"")
+        if found and found not in words:
+            words.append(found)
+    return (words[0], words[1]) if len(words) > 1 else None
 
 
 def told(head: bytes, tail: bytes, *, whole: bool) -> Told:
@@ -127,7 +184,8 @@ def _marks(head: bytes, beats: dict[str, float]) -> None:
     for raw in head[:16384].split(b"\n")[:MARKS]:
         text = records.read_line(raw).text
         record = records.head_of(text)
-        if record is None or record.seconds is None:
+        if record is None or record.seconds is None or record.level in ("ERROR", "CRITICAL"):
+            # a process that prints no times meets its first one when it fails, each at its own moment
             continue
         words = text.encode("utf-8", "replace")[:200].translate(None, b"0123456789abcdef")
         beats.setdefault(f"m{zlib.crc32(words):08x}", record.seconds)

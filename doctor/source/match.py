@@ -44,8 +44,15 @@ def found(module: Module, code: dict[str, Any]) -> list[Answer]:
             continue
         if any(holds(module, call, one, {}) for one in code["not"]):
             continue
-        out.append(at(module, call.node, told))
+        unsure = any("construct" in (one.get("inside") or ()) for one in code["where"]) and not as_graph(module, call)
+        out.append(at(module, call.node, told, **({"severity": "advice"} if unsure else {})))
     return out
+
+
+def as_graph(module: Module, call: Call) -> bool:
+    """Whether a call in ``construct`` surely runs as a graph: below @jit, or in a file that sets graph mode. Since
+    MindSpore 2.0 PyNative is the default, where ``construct`` is plain Python."""
+    return sets_graph_mode(module) or compiled(module, call.scope.node, call.scope, cells=False)
 
 
 def at(module: Module, node: ast.AST, args: dict[str, Any] | None = None, **how: Any) -> Answer:
@@ -208,8 +215,8 @@ def inside(module: Module, node: ast.AST, scope: Scope, where: str) -> bool:
     return False
 
 
-def compiled(module: Module, function: ast.AST, scope: Scope) -> bool:
-    """Whether a function is compiled as a graph: construct of a Cell, or below @jit."""
+def compiled(module: Module, function: ast.AST, scope: Scope, *, cells: bool = True) -> bool:
+    """Whether a function is compiled as a graph: construct of a Cell (with ``cells``), or below @jit."""
     current: Scope | None = scope
     while current is not None:
         node = current.node
@@ -219,9 +226,22 @@ def compiled(module: Module, function: ast.AST, scope: Scope) -> bool:
                 outer = module.scopes[node].parent or module.top
                 if module.is_a(module.qualified(target, outer), "mindspore.jit", "mindspore.ms_function"):
                     return True
-            if node.name == "construct" and current.owner is not None and module.is_cell(current.owner):
+            if cells and node.name == "construct" and current.owner is not None and module.is_cell(current.owner):
                 return True
         current = current.parent
+    return False
+
+
+def sets_graph_mode(module: Module) -> bool:
+    """Whether a file itself chooses graph mode."""
+    for call in module.calls_to("mindspore.set_context", "mindspore.context.set_context"):
+        for keyword in call.node.keywords:
+            if keyword.arg == "mode":
+                name = module.qualified(keyword.value, call.scope) or ""
+                if name.endswith("GRAPH_MODE") or (
+                    isinstance(keyword.value, ast.Constant) and keyword.value.value == 0
+                ):
+                    return True
     return False
 
 

@@ -14,13 +14,14 @@ from textual.binding import ActiveBinding
 from textual.color import Color
 from textual.filter import LineFilter
 from textual.screen import ModalScreen, Screen, ScreenResultType
+from textual.widget import Widget
 
 from doctor.i18n import texts, tr
 from doctor.render import text as layout
 from doctor.render.safe import UNSAFE, redact, safe
 
 if TYPE_CHECKING:
-    from textual.widget import Widget
+    from textual.message_pump import MessagePump
     from textual.widgets import Tree
 
     from doctor.tui.app import DoctorApp
@@ -197,6 +198,23 @@ class TranslatedScreen(Screen[ScreenResultType]):
         if isinstance(event, events.Mount) and (not self.children or self._pruning or self._closing):
             return
         await super().on_event(event)
+
+    def _invoke_later(self, callback: Callable[[], Any], sender: MessagePump) -> None:
+        # what was to be done once the screen is drawn is not done by a widget that has gone by then: its children are
+        # no longer there, and its error would end the app
+        def while_there() -> Any:
+            of = getattr(getattr(callback, "func", callback), "__self__", None)
+            gone = isinstance(of, Widget) and (of._closing or of._pruning or not of.is_attached)
+            return None if gone else callback()
+
+        super()._invoke_later(while_there, sender)
+
+    def _reset_focus(self, widget: Widget, avoiding: list[Widget] | None = None) -> None:
+        # a widget may hear that it was hidden when it is shown again and has got the focus: it would give it away
+        shown = widget.is_attached and all(one.display for one in widget.ancestors_with_self if one is not self.app)
+        if avoiding is None and shown and widget.focusable:
+            return
+        super()._reset_focus(widget, avoiding)
 
     def on_mount(self) -> None:
         self.ready = True

@@ -284,11 +284,11 @@ def ranks(servers, each=8):
 
 def only_tables(base, host):
     """The findings of the rank table rules and the seconds they took; skips while there are none."""
-    began = time.monotonic()
+    began = time.process_time()
     report = checkup.check(host, checkup.Options(only=tuple(f"HCCL5{n:02d}" for n in range(1, 26))), base)
     if not report.findings:
         pytest.skip("no rank table checks yet")
-    return {f.id: f for f in report.findings if f.verdict is Verdict.FAIL}, report, time.monotonic() - began
+    return {f.id: f for f in report.findings if f.verdict is Verdict.FAIL}, report, time.process_time() - began
 
 
 def test_a_table_of_4096_ranks_is_judged_quickly(base):

@@ -228,3 +228,13 @@ def test_faults_planted_in_real_files_are_mended_to_the_byte(tmp_path):
             mended += patch is not None and patch.files[0].after.decode() == text
             refused += patch is None
     assert mended > 20 and refused <= mended // 20
+
+
+def test_a_construct_that_calls_the_cell_by_another_name_is_not_given_a_second_one(tmp_path):
+    text = (
+        "import mindspore as ms\nfrom mindspore import nn\n\n\nclass A(nn.Cell):\n    def __init__(s):\n"
+        "        super().__init__()\n        s.d = nn.Dense(2, 2)\n\n    def construct(s, x):\n        return s.d(x)\n"
+    )
+    path = write(tmp_path / "a.py", text)
+    assert "CODE552" in fails(path, "2.10.0")
+    assert patched(path, "CODE552", "2.10.0")[0] is None

@@ -135,6 +135,9 @@ def test_a_deepspeed_json_is_judged(rules, text):
         ("env: {PYTORCH_NPU_ALLOC_CONF: 'expandable_segments:True'}\nbf16: true\nlr: 0.1\n", "notes.speaks", []),
         ("block_size: 128\nn_embd: 64\nn_head: 4\n", "model.seq_length", 128),
         ("block_size: 128\nmax_model_len: 4096\nnum_layers: 4\n", "model.seq_length", None),
+        ("finetuning_type: lora\nquantization_bit: 4\n", "notes.bnb", True),
+        ("finetuning_type: lora\nquantization_bit: 4\nquantization_method: hqq\n", "notes.bnb", None),
+        ("load_in_8bit: false\nper_device_train_batch_size: 1\n", "notes.bnb", None),
     ],
 )
 def test_what_a_table_says(text, name, value):

@@ -26,6 +26,22 @@ def found(text):
         ("python run_mindformer.py --config a.yaml --mode train", "launch_options", "--mode train"),
         ("python tools/hccl_tools.py --topo", "table_options", "--topo"),
         ("msprof --training-trace=on", "msprof_options", "--training_trace"),
+        (
+            "sudo docker run --privileged --device /dev/davinci6 -v /usr/local/Ascend:/a img",
+            "docker_all",
+            "/dev/davinci6",
+        ),
+        (
+            "podman run --device=/dev/davinci0:/dev/davinci0 --device /dev/davinci_manager --device /dev/devmm_svm img",
+            "docker_lacks",
+            "/dev/hisi_hdc",
+        ),
+        (
+            "docker run --device /dev/davinci0 --device /dev/davinci_manager --device /dev/devmm_svm "
+            "--device=/dev/hisi_hdc -v /data:/data img",
+            "docker_driver",
+            "/usr/local/Ascend/driver",
+        ),
     ],
 )
 def test_old_advice_is_found(text, name, what):
@@ -40,6 +56,10 @@ def test_old_advice_is_found(text, name, what):
         "pip install mindspore==2.3.1 --find-links /wheels", "msrun --rank_table_file=a.json a.py",
         'bash msrun_launcher.sh "run_mindformer.py --config a.yaml --mode 0" 8', "msprof --task-time=on python a.py",
         "export RANK_TABLE_FILE=/a.json\nmsrun --worker_num=8 a.py", "grep fwkacllib /etc/profile",
+        "docker run --runtime=ascend --device /dev/davinci0 img",
+        "docker run -e ASCEND_VISIBLE_DEVICES=0 --privileged --device /dev/davinci0 img",
+        "docker run --device /dev/davinci0 ${MORE_DEVICES} img", "docker run -v /data:/data img",
+        "docker ps --filter device=/dev/davinci0",
     ],
 )  # fmt: skip
 def test_sound_scripts_are_quiet(text):

@@ -38,10 +38,10 @@ def test_a_probe_gets_what_it_needs(live: bool) -> None:
 
 
 def test_probes_of_a_live_host_do_not_wait_for_each_other() -> None:
-    probes = [Probe(f"p{n}", "env", answer(f"f{n}", wait=0.3), (f"f{n}",)) for n in range(6)]
+    probes = [Probe(f"p{n}", "env", answer(f"f{n}", wait=1.0), (f"f{n}",)) for n in range(6)]
     began = time.monotonic()
     assert len(list(run(host(True), probes))) == 6
-    assert time.monotonic() - began < 1.2
+    assert time.monotonic() - began < 5  # one after the other they would take six
 
 
 def test_a_probe_whose_time_is_up_is_unknown_and_the_rest_goes_on() -> None:

@@ -525,10 +525,10 @@ def test_no_text_makes_a_reader_raise(pieces, cut):
 )
 def test_megabytes_of_junk_are_read_in_linear_time(unit):
     text = unit * (5_000_000 // len(unit))
-    began = time.perf_counter()
+    began = time.process_time()
     for reader in READERS:
         reader(text)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 # ------------------------------------------------------------------ through diagnose

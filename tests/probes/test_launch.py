@@ -187,10 +187,10 @@ def test_junk_is_never_raised(text):
 )
 def test_a_megabyte_of_junk_takes_no_time(unit):
     text = unit * (1_000_000 // len(unit))
-    began = time.perf_counter()
+    began = time.process_time()
     settings({}, [("x", text)])
     from_text(text)
-    assert time.perf_counter() - began < 3.0
+    assert time.process_time() - began < 3.0
 
 
 def test_the_table_of_variables_has_them_all():

@@ -535,10 +535,10 @@ def test_junk_and_cut_texts_raise_nothing(text, cut):
     ids=["bars", "one row", "digits", "colons", "chips"],
 )  # fmt: skip
 def test_five_megabytes_of_junk_take_seconds_at_most(text):
-    began = time.perf_counter()
+    began = time.process_time()
     parse_info(text)
     queries.parse_blocks(text)
     queries.parse_topo(text)
     queries.parse_map(text)
     queries.failure(text)
-    assert time.perf_counter() - began < 8
+    assert time.process_time() - began < 8

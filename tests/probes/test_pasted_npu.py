@@ -153,6 +153,6 @@ def test_a_command_line_gives_the_key_that_the_probe_asks(words, key):
     ids=["letters", "titles", "ids", "colons", "health", "words", "commands"],
 )  # fmt: skip
 def test_megabytes_take_seconds_at_most(text):
-    began = time.perf_counter()
+    began = time.process_time()
     from_text(text)
-    assert time.perf_counter() - began < 8
+    assert time.process_time() - began < 8

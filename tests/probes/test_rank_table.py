@@ -198,23 +198,23 @@ def _large(ranks: int) -> str:
 
 def test_4096_ranks_take_less_than_a_second():
     text = _large(4096)
-    began = time.perf_counter()
+    began = time.process_time()
     _, table = facts_of(text)
     assert len(table.value.devices) == 4096
-    assert time.perf_counter() - began < 1.0
+    assert time.process_time() - began < 1.0
 
 
 @pytest.mark.parametrize("unit", ['{"server_list": [', "\x00\xff junk\n", '"', "/*", "# x\n", '{"a":1},'])
 def test_50_mb_of_junk_are_one_clear_unknown(unit):
     text = unit * (50_000_000 // len(unit))
-    began = time.perf_counter()
+    began = time.process_time()
     file, table = facts_of(text)
     assert (file.why, table.why) == ("too_large", "too_large")
-    assert time.perf_counter() - began < 2.0
+    assert time.process_time() - began < 2.0
     cut = text[: LIMIT - 1]
-    began = time.perf_counter()
+    began = time.process_time()
     facts_of(cut)
-    assert time.perf_counter() - began < 3.0
+    assert time.process_time() - began < 3.0
 
 
 @pytest.mark.parametrize(

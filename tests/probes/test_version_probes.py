@@ -292,12 +292,12 @@ def test_a_host_with_nothing_gives_every_fact(host):
 
 
 def test_this_machine():
-    began = time.perf_counter()
+    began = time.process_time()
     found = {}
     for done in base.run(LiveHost(), base.wanted(base.all_probes(), ["ver.cann", "ver.python"])):
         found.update(done.facts)
     assert isinstance(found["ver.python"], Fact) and isinstance(found["ver.cann"], Fact)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 @given(st.text(max_size=400))
@@ -310,7 +310,7 @@ def test_no_text_ends_a_parser(text):
 
 
 def test_long_junk_is_read_in_no_time():
-    began = time.perf_counter()
+    began = time.process_time()
     for junk in (
         "a=" * 500_000,
         "[" * 1_000_000,
@@ -321,7 +321,7 @@ def test_long_junk_is_read_in_no_time():
         versions.parse_version_cfg(junk)
         versions.driver_of(junk)
         from_text(junk)
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3
 
 
 # ------------------------------------------------------------------ pasted texts

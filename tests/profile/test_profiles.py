@@ -149,8 +149,8 @@ def test_a_file_that_ends_in_the_middle_is_partial(tmp_path):
 def test_a_paste_may_hold_a_table_among_words():
     table = (FIRST / "step_trace_time.csv").read_text()
     report = engine.diagnose([], paste=("Why is it so slow?\n\n" + table).encode())
-    assert "PERF720" in fired(report)
-    (found,) = [d for d in report.diagnoses if d.rule == "PERF720"]
+    assert "PERF725" in fired(report)
+    (found,) = [d for d in report.diagnoses if d.rule == "PERF725"]
     assert found.evidence[0].line == 5, "of the whole paste"
 
 

@@ -75,3 +75,14 @@ def test_of_hosts_of_which_nothing_is_known_the_doubt_is_large():
     found = clock.estimate({0: {}, 1: {}}, {0: "a", 1: "b"})
     assert found.doubt == clock.UNKNOWN and found.ranks[0].how == "none"
     assert clock.estimate({0: {}, 1: {}}, {0: "a", 1: "a"}).doubt == 0
+
+
+def test_records_that_few_ranks_begin_with_tell_no_clock():
+    beats = {rank: {"ma": 50.0} for rank in range(6)} | {6: {"mb": 50.0}, 7: {"mb": 950.0}}
+    assert all(c.offset == 0.0 for c in clock.estimate(beats, {}).ranks.values())
+
+
+def test_ranks_of_one_host_start_apart_and_still_have_one_clock():
+    beats = {0: {"ma": 0.0}, 1: {"ma": 1.0}, 2: {"ma": 200.0}, 3: {"ma": 270.0}}
+    found = clock.estimate(beats, {0: "a", 1: "a", 2: "b", 3: "b"})
+    assert found.ranks[2] == found.ranks[3] and found.ranks[2].offset > 100

@@ -113,3 +113,16 @@ def test_a_long_chain_takes_no_long_time():
 )
 def test_a_launcher_names_the_process_that_ended(text, args, answer):
     assert waits.exit_of(occurrence(text, **args), {12133: 4}) == answer
+
+
+def test_the_host_that_nobody_speaks_for_is_the_one_that_is_left(source):
+    where = {("10.0.0.1", 0): 0, ("10.0.0.1", 1): 1, ("10.0.0.3", 1): 5}
+    text = (
+        "Local information: server 10.0.0.1, device ID 1, device IP 29.0.1.1. "
+        "Peer information: server 10.0.0.9, device ID 1, device IP 29.0.9.1."
+    )
+    seen = [(source, 1, occurrence(text))]
+    assert waits.waits_of(seen, where, 6).edges == {1: (3,)}
+    assert waits.waits_of(seen, where, 8).edges == {}
+    hosts = (("a", (0, 1)), ("b", (2, 3, 6, 7)), ("c", (4, 5)))
+    assert waits.waits_of(seen, where, 8, hosts).edges == {1: (3,)}

@@ -157,7 +157,7 @@ def test_a_text_of_failures_is_telling(word):
 
 
 def spec(any_=(), every=()):
-    return LogSpec(tuple(any_), tuple(every), (), "line", ("ERROR",), 0, 0, "rank", 2, "")
+    return LogSpec(tuple(any_), tuple(every), (), "line", ("ERROR",), 0, 0, "rank", 2, "", ())
 
 
 def test_equal_anchors_of_two_rules_are_looked_for_once():

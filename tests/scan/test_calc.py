@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doctor.scan.calc import holds, names_in, number
+from doctor.scan.calc import derived, holds, names_in, names_of, number
 
 
 @pytest.mark.parametrize(
@@ -156,3 +156,32 @@ def test_a_long_capture_is_read_in_linear_time(text):
         found = number(text)
     assert found is None or math.isinf(found) or found > 0
     assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    ("source", "args", "shown"),
+    [
+        ("size(reserved - allocated)", {"reserved": "58.39 GiB", "allocated": "56.05 GiB"}, "2.34 GiB"),
+        ("size(asked)", {"asked": "301990400"}, "288 MiB"),
+        ("size(asked)", {"asked": "401223344Ki"}, "382.64 GiB"),
+        ("size(asked)", {"asked": "512"}, "512 B"),
+        ("total - free", {"total": "64.0", "free": "8.0"}, "56"),
+        ("100 * got / expected", {"got": "58384", "expected": "60000"}, "97.31"),
+    ],
+)
+def test_a_derived_value_is_said_as_people_say_it(source, args, shown):
+    assert derived(source, args) == shown
+
+
+@pytest.mark.parametrize(
+    ("source", "args"),
+    [("size(a - b)", {"a": "1 GiB"}), ("a / b", {"a": "1", "b": "0"}), ("size(a)", {"a": "some"}), ("a", {"a": ""})],
+)
+def test_a_value_that_cannot_be_derived_is_left_out(source, args):
+    assert derived(source, args) == ""
+
+
+def test_the_captures_of_a_derived_value_are_known_and_nothing_else_of_python_is_allowed():
+    assert names_of("size(a - b)") == {"a", "b"}
+    with pytest.raises(ValueError, match="may not hold"):
+        names_of("size(open(a))")

@@ -382,6 +382,29 @@ def test_nuls_holes_and_long_lines() -> None:
     assert kinds((CPP + "\n" + PY)[30:-5] + "\n" + CPP[:60]) == ["ms_log"]
 
 
+HOW_TO = (
+    "# Serving\n\nAn engine.\n\n## Install\n\npip install engine\n\n## Limits\n\n- out of memory: use a smaller batch\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_page"),
+    [
+        ("docs/README.md", "# X\n\nQ: 端口号冲突怎么办?\n", True),
+        ("README_CN.md", HOW_TO, True),
+        ("faq.rst", "FAQ\n=====\n\nToo many open files: raise the limit\n", True),
+        ("serving.md", HOW_TO, True),
+        ("serving.md", HOW_TO.replace("## Limits", "## 报错日志"), False),  # someone's report
+        ("notes.md", "out of memory on rank 3\n", False),
+        ("readme.txt", "out of memory on rank 3\n", False),
+        ("", HOW_TO, False),
+    ],
+)
+def test_pages_of_documentation_are_told_from_reports(name: str, text: str, is_page: bool) -> None:
+    found = [s.kind for s in segments(name, text.encode(), complete=True)]
+    assert (found == ["document"]) == is_page
+
+
 def test_log_kinds() -> None:
     assert set(KINDS) - LOG_KINDS == {
         "rank_table",
@@ -389,10 +412,11 @@ def test_log_kinds() -> None:
         "python",
         "profile_csv",
         "profile_json",
+        "document",
         "empty",
         "binary",
     }
-    assert len(set(KINDS)) == len(KINDS) == 22
+    assert len(set(KINDS)) == len(KINDS) == 23
 
 
 @settings(max_examples=300, deadline=None)

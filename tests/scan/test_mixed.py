@@ -187,3 +187,14 @@ def test_parts_of_a_run_in_one_file_each_are_merged_as_read_directly(tmp_path):
     merged = engine.diagnose([str(part)], engine.Options(jobs=1))
     assert merged.run == direct.run
     assert merged.diagnoses == direct.diagnoses
+
+
+def test_the_times_of_containers_may_have_twelve_digits():
+    lines = [f"2026-06-03T10:28:{n:02d}.477885007858Z [rank{n % 4}]: words of rank {n % 4}" for n in range(20)]
+    assert mixed.way_of("pod.log", "\n".join(lines).encode()) is not None
+
+
+def test_a_pod_of_several_ranks_is_not_the_rank_of_its_number():
+    lines = [f"[rank{16 + n % 4}]: words of the rank" for n in range(40)]
+    assert mixed.way_of("logs/job-worker-2.log", "\n".join(lines).encode()) is not None
+    assert mixed.way_of("logs/job-worker-2.log", b"\n".join([b"words"] * 40)) is None

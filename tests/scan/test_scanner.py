@@ -321,6 +321,24 @@ def test_members_of_all_must_stand_within_so_many_lines(own):
     assert fired(scan_text(own, far)) == []
 
 
+def test_evidence_that_begins_above_the_anchor_has_the_rank_of_its_own_line(tmp_path, rules_in, make_rule):
+    clause = {"literal": "wolverine-ends", "regex": r"wolf-starts(?:[^\n]*\n){1,4}?[^\n]*wolverine-ends"}
+    match = {"any": [clause, {"literal": "wolverine-ends"}], "within": {"lines": 8}}
+    folder = rules_in(tmp_path).put(make_rule("RUN932", match))
+    # the block is found by its last line, which names no rank
+    log = lines_of("[rank7]:[E928 07:22:40] wolf-starts", "  detail", "  wolverine-ends")
+    (found,) = scan_text(Matcher(load(str(folder)), "python"), log).occurrences
+    assert (found.rule, found.line, found.rank) == ("RUN932", 1, 7)
+
+
+def test_a_derived_value_goes_with_the_captures(tmp_path, rules_in, make_rule):
+    clause = {"literal": "ibis-mem", "regex": r"ibis-mem (?P<a>\d+) of (?P<b>\d+)"}
+    folder = rules_in(tmp_path).put(make_rule("RUN931", {"any": [clause], "derive": {"c": "size(b - a)"}}))
+    base = load(str(folder))
+    (found,) = scan_text(Matcher(base, "python"), "ibis-mem 1024 of 5368710144\n").occurrences
+    assert found.args == {"a": "1024", "b": "5368710144", "c": "5.00 GiB"}
+
+
 def test_members_of_all_may_stand_in_any_order(own):
     assert [r for r, _ in fired(scan_text(own, lines_of("crow-two", "a", "crow-one")))] == ["RUN917"]
 

@@ -53,6 +53,28 @@ LINES = [
     ),
     ("2026-01-05 00:46:13,777 DEBUG TRAIN Batch 7/100 loss 1.5 lr 0.00055784 grad_norm 2.5 rank 2", {"grad_norm": 2.5}),
     ("训练 步: 7, 损失: 2.5", {"step": 7, "loss": 2.5}),
+    ("第 3 轮 第 70 步，损失：2.5，学习率：1e-4", {"epoch": 3, "step": 70, "loss": 2.5, "lr": 1e-4}),
+    ("2026-03-02 09:15:00 第70步 loss=2.5 耗时=123ms", {"step": 70, "loss": 2.5, "step_time": 123}),
+    (
+        "03/02 09:15:00 - mmengine - INFO - Epoch(train)   [1][   20/233]  lr: 2.0e-02  eta: 1:02:33  time: 0.45  "
+        "data_time: 0.0041  memory: 10311  loss: 3.2  loss_cls: 0.1",
+        {"epoch": 1, "step": 20, "loss": 3.2, "step_time": 450},
+    ),
+    (
+        "03/02 09:15:00 - mmengine - INFO - Iter(train) [    50/40000]  lr: 2.0e-04  time: 0.45  loss: 3.2",
+        {"step": 50, "loss": 3.2},
+    ),
+    ("2026-03-02 - mmdet - INFO - Epoch [1][50/462]\tlr: 2.0e-02, loss: 3.2", {"epoch": 1, "step": 50, "loss": 3.2}),
+    ("[09:15:00] [50/462] loss=3.2 lr=1e-4", {"step": 50, "loss": 3.2, "lr": 1e-4}),
+    ("2026-03-02 | INFO | trainer:train_step:88 - Epoch 0, Step 50, Loss: 3.2", {"epoch": 0, "step": 50}),
+    ("step:50 - train/loss:3.2 - train/lr(1e-3):0.01 - train/grad_norm:1.5", {"step": 50, "grad_norm": 1.5}),
+    ("step: 50, loss: Tensor(shape=[], dtype=Float32, value= 3.2)", {"step": 50, "loss": 3.2}),
+    ("step 50 loss: Tensor(shape=[1], dtype=Float16, value= [ 3.2e+00])", {"step": 50, "loss": 3.2}),
+    (
+        "{'loss': 3.2, 'grad_norm': 1.5, 'train_speed(iter/s)': 0.5, 'epoch': 0.1, 'global_step/max_steps': '5/100'}",
+        {"step": 5, "epoch": 0.1, "loss": 3.2},
+    ),
+    ('{"epoch": 1, "update": 0.1, "loss": "3.2", "num_updates": "50", "gnorm": "1.5"}', {"step": 50, "loss": 3.2}),
 ]
 
 
@@ -287,6 +309,7 @@ def _rows(head, form, count=60, end="\n"):
         (_rows("epoch  |x", "y", 5) + _rows("epoch   train_loss  time", "{n}   {loss:.4f}  01:02"), {"epoch", "loss"}),
         (_rows('"Step","run 7 - train/loss","run 7 - train/loss__MIN"', '"{n}","{loss:.4f}","1.0"'), {"step", "loss"}),
         (_rows("Step;Loss", "{n};8,25"), {"step", "loss"}),
+        (_rows("| Step | Training Loss | Note |\n|---|---|---|", "| {n} | {loss:.4f} | as said |"), {"step", "loss"}),
         (_rows("note,step,step_time,loss", "as said,{n},1.25,{loss:.4f}"), {"step", "step_time", "loss"}),
     ],
 )
@@ -296,6 +319,13 @@ def test_the_first_line_of_a_table_names_its_columns(matcher, text, columns):
     assert track.columns["loss"][0] == (8.25 if ";" in text else 9.0)
     if "step_time" in columns:
         assert track.columns["step_time"][0] == 1250
+
+
+def test_a_truth_is_the_value_of_a_cell(matcher):
+    text = "step,loss,overflow\n" + "".join(f"{n},{5 - n / 100},{n == 7}\n" for n in range(20))
+    (track,) = scan_text(matcher, text).tracks
+    assert [n for n, value in enumerate(track.columns["overflow"]) if value] == [7]
+    assert len(track) == 20
 
 
 def test_an_empty_cell_of_a_table_is_no_value_and_a_row_without_a_loss_no_row(matcher):
@@ -327,6 +357,7 @@ def test_a_table_of_numbers_alone_is_inferred(matcher):
         _rows("", "{n} {n}.5 7"),
         _rows("", "{n} {n} 7"),
         _rows("", "7 {loss} 7"),
+        _rows("| Model | Loss |", "| small-{n} | {loss:.4f} |"),
         "the loss is high\n" * 50,
         "loss,of,packets\n" + "a,b,c\n" * 50,
     ],
@@ -424,3 +455,38 @@ def test_one_number_of_another_make_leaves_all_to_float(odd):
     load_numpy()
     assert series._at_once([b"1.25"] * 100) is not None
     assert series._at_once([b"1.25"] * 100 + [odd]) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "values"),
+    [
+        ("loss: [2.5, 2.25, 900.0, nan]", "train", [2.5, 2.25, 900.0, math.nan]),
+        ('  "train_loss": [2.5,2.25, 2e0],', "train", [2.5, 2.25, 2.0]),
+        ("eval_loss = [2.5 2.25 inf]", "eval", [2.5, 2.25, math.inf]),
+        ("{'acc': [0.1, 0.2], 'loss': [3.0, 2.0, 1.5], 'val_loss': [3.5, 2.5, 2.0]}", "train", [3.0, 2.0, 1.5]),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "learning_rate: 1e-4\nbatch: 4\n"])
+def test_a_list_of_losses_is_a_course(matcher, line, kind, values, before):
+    (track,) = scan_text(matcher, f"{before}{line}\n").tracks
+    assert track.kind == kind
+    assert str(list(track.columns["loss"])) == str(values)
+    assert set(track.lines) == {before.count("\n") + 1}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"loss: [{n}.5, 0.25, 0.125]\n" for n in range(9, 0, -1)),  # the parts of a loss, line by line
+        "".join(f"epoch: 1, step: {10 - n}, loss: [{n}.5, 0.25, 0.125]\n" for n in range(9, 0, -1)),
+    ],
+)
+def test_lists_on_many_lines_stand_for_a_step_each(matcher, text):
+    (track,) = scan_text(matcher, text).tracks
+    assert list(track.columns["loss"]) == [n + 0.5 for n in range(9, 0, -1)]
+    assert list(track.lines) == list(range(1, 10))
+
+
+def test_a_list_without_its_end_gives_no_course(matcher):
+    assert not scan_text(matcher, "loss: [2.5, 2.25, 2.0,\n 1.5]\n").tracks
+    assert not scan_text(matcher, "loss: [" + "2.5, " * 4000 + "1.5]\n").tracks

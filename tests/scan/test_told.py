@@ -2,7 +2,7 @@
 
 import pytest
 
-from doctor.scan.told import told
+from doctor.scan.told import Opening, told
 
 STEP = "2026-03-18 08:00:{:02d},000 - mf[c.py:5] - INFO - {{ Epoch:[ 1/ 1], step:[ {:4d}/ 99], loss: 1.0\n"
 
@@ -66,3 +66,33 @@ def test_registrations_name_hosts_and_addresses():
 def test_odd_bytes_tell_nothing_and_break_nothing():
     data = bytes(range(256)) * 40
     assert told(data, data, whole=False).world == 0
+
+
+BEGIN = [b"INFO loading the library of tokens now", b"INFO building the model on all of the cards"]
+
+
+def again(*chunks):
+    opening = Opening()
+    lines = 0
+    for n, chunk in enumerate(chunks):
+        opening.take(chunk, lines, first=not n)
+        lines += chunk.count(b"\n")
+    return opening.again
+
+
+def test_a_source_that_begins_once_more_tells_where():
+    first = b"\n".join([*BEGIN, b"ValueError: x", b""])
+    more = b"\n".join([b"2026-03-12 10:00:05,000 - INFO - loading", b""])
+    assert again(first) == (0, None)
+    assert again(first + BEGIN[0] + b"\n" + BEGIN[1] + b"\n" + more)[0] == 4
+    assert again(first, first + more) == (4, 1773309605.0)
+
+
+def test_one_line_of_the_beginning_is_no_new_start():
+    filler = b"other words that stand here now\n" * 5
+    assert again(b"\n".join([*BEGIN, b""]) + filler + BEGIN[0] + b"\n" + filler * 200) == (0, None)
+
+
+def test_the_first_record_of_a_failure_is_no_common_start():
+    line = "[ERROR] HCCL(7,python):2026-03-12-10:00:00.000.000 [a.cc:1] [7]timeout"
+    assert of(line).beats == ()

@@ -149,3 +149,27 @@ def test_ten_thousand_lines_take_under_two_seconds(tmp_path, base):
     findings = source.check([str(tmp_path)], source.Target("2.10.0"), base)
     assert time.process_time() - began < 2
     assert failed(findings) == []
+
+
+GRAPH = "ms.set_context(mode=ms.GRAPH_MODE)\n"
+CLOCK = "class A(nn.Cell):\n    def construct(self, x):\n        return x + time.time()\n"
+CACHE = "class A(nn.Cell):\n    def construct(self, k, past_key):\n        return ops.cat((past_key, k), axis=2)\n"
+OTHER_NAME = (
+    "class A(nn.Cell):\n    def __init__(s):\n        super().__init__()\n        s.d = nn.Dense(2, 2)\n"
+    "    def construct(s, x):\n        return s.d(x)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "severity"),
+    [
+        (CLOCK, "CODE503", "advice"), (GRAPH + CLOCK, "CODE503", "warning"),
+        ("@ms.jit\ndef step(x):\n    return x * time.time()\n", "CODE503", "warning"),
+        (CACHE, "CODE507", "advice"), (GRAPH + CACHE, "CODE507", "warning"),
+        (OTHER_NAME, "CODE552", "advice"), (GRAPH + OTHER_NAME, "CODE552", "error"),
+    ],
+)  # fmt: skip
+def test_what_fails_in_a_graph_only_is_advice_where_nothing_asks_for_one(tmp_path, base, text, rule, severity):
+    (tmp_path / "a.py").write_text("import time\nimport mindspore as ms\nfrom mindspore import nn, ops\n" + text)
+    found = source.check([str(tmp_path)], source.Target("2.10.0"), base)
+    assert {f.severity for f in found if f.id == rule and f.verdict is Verdict.FAIL} == {severity}

@@ -1,11 +1,13 @@
 """Small runs to diagnose, waiting for threads, screens as plain text."""
 
 import asyncio
+import difflib
 import os
 import re
 import time
 from pathlib import Path
 
+import pytest
 from textual import events
 from textual.worker import WorkerCancelled
 
@@ -135,7 +137,7 @@ async def same_screen(name, app):
         if _as_saved(app).splitlines() == wanted:
             return
         await asyncio.sleep(0.02)
-    assert _as_saved(app).splitlines() == wanted
+    pytest.fail("\n".join(["the picture is another:", *difflib.ndiff(wanted, _as_saved(app).splitlines())]))
 
 
 def _as_saved(app):

@@ -165,10 +165,11 @@ async def test_escape_cancels_and_shows_what_was_found(app, run, monkeypatch):
 
 
 async def test_progress_is_shown_from_the_first_second_on(app, run, monkeypatch):
-    done = threading.Event()
+    read, done = threading.Event(), threading.Event()
 
     def slow(inputs, options, *, paste=None):
         options.progress(50 << 20, 200 << 20, "run/worker_0.log")
+        read.set()
         done.wait(60)
         return engine_report
 
@@ -177,9 +178,12 @@ async def test_progress_is_shown_from_the_first_second_on(app, run, monkeypatch)
     the = app()
     async with the.run_test(size=WIDE) as pilot:
         the.diagnose_path("run")
+        assert await eventually(pilot, read.is_set)
+        monkeypatch.setattr(the.job, "seconds", lambda: 0.9)
+        the.screen.refresh_status()
         await pilot.pause()
         assert "25 %" not in text_of(the)
-        monkeypatch.setattr(the.job, "_began", the.job._began - 2)
+        monkeypatch.setattr(the.job, "seconds", lambda: 1.0)
         the.screen.refresh_status()
         await pilot.pause()
         assert "25 % read" in text_of(the) and "run/worker_0.log" in text_of(the)

@@ -1,12 +1,13 @@
 """The pages of a report: causes, timeline, plots, inputs, the log beside them; and taking pieces of it along."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from screen_helpers import HEAD, HERE, diagnose, same_screen, settle, text_of
+from screen_helpers import HEAD, HERE, diagnose, eventually, same_screen, settle, text_of
 from textual.widgets import DataTable, Input, OptionList
 
 from doctor import engine
@@ -18,6 +19,7 @@ from doctor.tui.screens.home import HomeScreen
 from doctor.tui.screens.model import ModelScreen
 from doctor.tui.screens.result import ResultScreen
 from doctor.tui.screens.save import SaveScreen
+from doctor.tui.widgets.detail import Detail
 from doctor.tui.widgets.logpane import LogPane
 from doctor.tui.widgets.logview import LogView
 from doctor.tui.widgets.plots import PlotPane
@@ -531,3 +533,33 @@ async def test_a_profile_is_a_table_among_the_plots(app, run):
         assert "71.6 %" in text_of(the) and "MatMulV3 55.4 %" in text_of(the)
         await press(pilot, "left", "right")
         assert pane.chosen.name == "profile"
+
+
+async def test_what_a_pane_left_to_do_is_not_done_once_it_is_gone(app, run):
+    done = []
+
+    class Pane(Detail):
+        def on_resize(self):
+            done.append(self.is_attached)
+            super().on_resize()
+
+    the = app()
+    async with the.run_test(size=(80, 24)) as pilot:
+        pane, screen = Pane(), the.screen
+
+        async def shown_and_gone():  # the screen, which calls back, is held up until the pane is gone
+            pane.show(None, {}, "en", "a note")
+            while not screen._callbacks:
+                await asyncio.sleep(0)
+            pane._width = -1
+            await pane.remove()
+            over.set()
+
+        over = asyncio.Event()
+        await screen.mount(pane)
+        await pilot.pause()
+        done.clear()
+        screen.call_later(shown_and_gone)
+        assert await eventually(pilot, over.is_set)
+        await pilot.pause()
+        assert False not in done

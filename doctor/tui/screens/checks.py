@@ -56,9 +56,9 @@ class ChecksScreen(TranslatedScreen[None]):
     ))  # fmt: skip
 
     class Ready(Message):
-        """The rules are loaded."""
+        """The rules are loaded, or could not be."""
 
-        def __init__(self, room: Room | None, error: str) -> None:
+        def __init__(self, room: Room | None, error: Exception | None = None) -> None:
             super().__init__()
             self.room, self.error = room, error
 
@@ -85,7 +85,7 @@ class ChecksScreen(TranslatedScreen[None]):
             self.write_from(*self._line)
             self.query_one(WritePage).take_focus()
         else:
-            self.query_one(RuleTree).focus()
+            self.set_focus(self.query_one(RuleTree))
         self._load()
 
     @work(thread=True, exclusive=True, group="checks", exit_on_error=False)
@@ -97,14 +97,15 @@ class ChecksScreen(TranslatedScreen[None]):
             base = self.doctor.rulebase()
             room = Room(base, Matcher(base).engine.name, Index(base))
         except Exception as error:
-            self.app.call_from_thread(self.doctor.broke, error)
-            self.post_message(self.Ready(None, f"{type(error).__name__}: {error}"))
+            self.post_message(self.Ready(None, error))
             return
-        self.post_message(self.Ready(room, ""))
+        self.post_message(self.Ready(room))
 
     @on(Ready)
     def _ready(self, event: Ready) -> None:
-        self.query_one(StatePage).error = event.error
+        if event.error is not None:
+            self.doctor.broke(event.error)
+            self.query_one(StatePage).error = f"{type(event.error).__name__}: {event.error}"
         for page in self.query(Page):
             page.enter(event.room)
         if event.room is None:
@@ -154,7 +155,7 @@ class ChecksScreen(TranslatedScreen[None]):
     def action_find(self) -> None:
         """Type words to search for."""
         self.query_one("#tabs", TabbedContent).active = "rules"
-        self.query_one("#filter", Input).focus()
+        self.set_focus(self.query_one("#filter", Input))
 
     def action_source(self) -> None:
         """The file of the rule, or its page again."""
@@ -224,11 +225,11 @@ class ChecksScreen(TranslatedScreen[None]):
         elif trial.running:
             trial.stop()
         elif isinstance(self.focused, TextArea) and self._tab == "try":
-            self.query_one("#try-answer").focus()
+            self.set_focus(self.query_one("#try-answer"))
         elif isinstance(self.focused, Input | TextArea) and self._tab == "new":
-            self.query_one("#new-answer").focus()
+            self.set_focus(self.query_one("#new-answer"))
         elif isinstance(self.focused, Input):
-            self.query_one(RuleTree).focus()
+            self.set_focus(self.query_one(RuleTree))
         elif self._tab not in ("rules", "state"):
             self.action_tab("rules")
         elif self.query_one(WritePage).unsaved:

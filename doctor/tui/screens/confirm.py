@@ -42,7 +42,7 @@ class ConfirmScreen(TranslatedModal[bool]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.query_one("#confirm-no", Button).focus()
+        self.set_focus(self.query_one("#confirm-no", Button))
 
     def retranslate(self) -> None:
         title, *rest = self._lines()

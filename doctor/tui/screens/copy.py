@@ -55,7 +55,7 @@ class CopyScreen(TranslatedModal[tuple[str, str] | None]):
             first = outside(part.brief or part.text.split("\n", 1)[0])
             rows.add_option(Option(text.append(cut(first, max(8, ROW - room)).rstrip(), "not bold")))
         rows.highlighted = at or 0
-        rows.focus()
+        self.set_focus(rows)
 
     @on(OptionList.OptionHighlighted)
     def _preview(self, event: OptionList.OptionHighlighted) -> None:

@@ -123,7 +123,7 @@ class HomeScreen(TranslatedScreen[None]):
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
-        self.query_one(PasteArea).focus()
+        self.set_focus(self.query_one(PasteArea))
         self.set_interval(0.25, self.refresh_status)
 
     def on_screen_resume(self) -> None:
@@ -261,12 +261,12 @@ class HomeScreen(TranslatedScreen[None]):
         if path:
             self.doctor.diagnose_path(os.path.expanduser(path))
         else:
-            self.query_one(PathInput).focus()
+            self.set_focus(self.query_one(PathInput))
 
     def action_path(self, key: str) -> None:
         """A path that is typed goes where paths go."""
         line = self.query_one(PathInput)
-        line.focus()
+        self.set_focus(line)
         line.value = {"slash": "/", "tilde": "~", "full_stop": "."}[key]
         line.cursor_position = 1
 
@@ -293,7 +293,7 @@ class HomeScreen(TranslatedScreen[None]):
         if self._busy():
             self.action_cancel()
         else:
-            self.query_one(PasteArea).focus()
+            self.set_focus(self.query_one(PasteArea))
 
     @on(PathInput.Pasted)
     def _pasted(self, event: PathInput.Pasted) -> None:

@@ -105,7 +105,7 @@ class MachineScreen(TranslatedScreen[None]):
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
-        self.query_one("#machine-table", DataTable).focus()
+        self.set_focus(self.query_one("#machine-table", DataTable))
         if self.doctor.checking is None:
             self.doctor.check_machine()
         self.set_interval(0.5, self._tick)
@@ -328,7 +328,7 @@ class MachineScreen(TranslatedScreen[None]):
 
     @on(Input.Submitted, "#machine-filter")
     def _to_table(self) -> None:
-        self.query_one("#machine-table", DataTable).focus()
+        self.set_focus(self.query_one("#machine-table", DataTable))
 
     @on(Page.Sized)
     def _sized(self) -> None:
@@ -353,7 +353,7 @@ class MachineScreen(TranslatedScreen[None]):
         """Show the list or the drawings."""
         self.query_one("#machine-tabs", TabbedContent).active = name
         # what has the focus decides which tab is shown
-        self.query_one("#machine-table" if name == "list" else "#machine-drawings").focus()
+        self.set_focus(self.query_one("#machine-table" if name == "list" else "#machine-drawings"))
 
     def action_again(self) -> None:
         """Run all checks anew."""
@@ -424,7 +424,7 @@ class MachineScreen(TranslatedScreen[None]):
     def action_filter(self) -> None:
         """Type into the filter."""
         self.action_tab("list")
-        self.query_one("#machine-filter", Input).focus()
+        self.set_focus(self.query_one("#machine-filter", Input))
 
     def action_copy(self) -> None:
         """The whole report to the clipboard, by OSC 52."""
@@ -440,7 +440,7 @@ class MachineScreen(TranslatedScreen[None]):
         """End the run; without one, leave the filter, then the screen."""
         checking = self.doctor.checking
         if isinstance(self.focused, Input):
-            self.query_one("#machine-table", DataTable).focus()
+            self.set_focus(self.query_one("#machine-table", DataTable))
         elif checking is not None and checking.working and not checking.stopping:
             checking.stop()
             self._head()

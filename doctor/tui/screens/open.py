@@ -184,7 +184,7 @@ class OpenScreen(TranslatedModal[str | None]):
         self.query_one("#open-recent", OptionList).display = bool(self._recent)
         self.query_one("#open-filter").display = False
         super().on_mount()
-        self.query_one(FileTree).focus()
+        self.set_focus(self.query_one(FileTree))
 
     def retranslate(self) -> None:
         self.query_one("#open-title", Static).update(self.tr(self._title_key))
@@ -245,7 +245,7 @@ class OpenScreen(TranslatedModal[str | None]):
     def _show(self, path: str) -> None:
         tree = self.query_one(FileTree)
         tree.path = path
-        tree.focus()
+        self.set_focus(tree)
         self.query_one("#open-path", Input).value = path
 
     def action_up(self) -> None:
@@ -283,20 +283,20 @@ class OpenScreen(TranslatedModal[str | None]):
         line = self.query_one("#open-path", Input)
         line.value = begun
         line.cursor_position = len(begun)
-        line.focus()
+        self.set_focus(line)
 
     def action_filter(self) -> None:
         """Show only files whose names fit."""
         line = self.query_one(FilterInput)
         line.display = True
-        line.focus()
+        self.set_focus(line)
 
     @on(FilterInput.Closed)
     @on(Input.Submitted, "#open-filter")
     def _filtered(self) -> None:
         line = self.query_one(FilterInput)
         line.display = bool(line.value)
-        self.query_one(FileTree).focus()
+        self.set_focus(self.query_one(FileTree))
 
     @on(Input.Changed, "#open-filter")
     async def _filter(self, event: Input.Changed) -> None:

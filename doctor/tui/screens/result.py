@@ -111,7 +111,7 @@ class ResultScreen(TranslatedScreen[None]):
     def on_mount(self) -> None:
         self.query_one(LogPane).real_paths = self._real_paths
         super().on_mount()
-        self.query_one(CauseTree).focus()
+        self.set_focus(self.query_one(CauseTree))
         self.query_one(CauseTree).go_to(self._first_rule)
 
     # ------------------------------------------------------------------ texts
@@ -292,7 +292,7 @@ class ResultScreen(TranslatedScreen[None]):
         if self.query_one(LogPane).view.document is None:
             return
         self._log_alone(True)
-        self.query_one(LogView).focus()
+        self.set_focus(self.query_one(LogView))
 
     def _log_alone(self, on: bool) -> None:
         self.query_one("#body").set_class(on, "-log")
@@ -343,7 +343,7 @@ class ResultScreen(TranslatedScreen[None]):
         self._log_alone(False)
         self.query_one("#result-tabs", TabbedContent).active = f"{name}-page"
         # what has the focus decides which tab is shown
-        self.query_one(PANES[name][0], Widget).focus()
+        self.set_focus(self.query_one(PANES[name][0], Widget))
 
     def action_pane(self, by: int) -> None:
         """The next pane; the log is the last one."""
@@ -352,7 +352,7 @@ class ResultScreen(TranslatedScreen[None]):
         here = next((n for n, pane in enumerate(panes) if self.focused is pane), len(panes) - 1)
         wanted = panes[(here + by) % len(panes)]
         self._log_alone(isinstance(wanted, LogView))
-        wanted.focus()
+        self.set_focus(wanted)
 
     # ------------------------------------------------------------------ actions
 
@@ -428,6 +428,6 @@ class ResultScreen(TranslatedScreen[None]):
             self.minimize()
         elif self.has_class("-narrow") and self.query_one("#body").has_class("-log"):
             self._log_alone(False)
-            self.query_one(PANES[self.tab][0], Widget).focus()
+            self.set_focus(self.query_one(PANES[self.tab][0], Widget))
         else:
             self.dismiss()

@@ -162,7 +162,7 @@ class SmokeScreen(TranslatedScreen[None]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.query_one("#smoke-live").focus()
+        self.set_focus(self.query_one("#smoke-live"))
         self._ask()
 
     def on_unmount(self) -> None:
@@ -257,7 +257,7 @@ class SmokeScreen(TranslatedScreen[None]):
         given.setdefault("python", "")
         self.query_one("#smoke-tabs", TabbedContent).active = "verdicts"
         self._run(self._cancel, given)
-        self.query_one("#smoke-live").focus()
+        self.set_focus(self.query_one("#smoke-live"))
         self.retranslate()
 
     @work(thread=True, exclusive=True, group="smoke", exit_on_error=False)
@@ -300,7 +300,7 @@ class SmokeScreen(TranslatedScreen[None]):
         self.retranslate()
         self.refresh_bindings()
         if event.report is not None and self.focused is not None and self.focused.id == "smoke-live":
-            self.query_one("#smoke-verdicts").focus()
+            self.set_focus(self.query_one("#smoke-verdicts"))
 
     # ------------------------------------------------------------------ texts
 
@@ -445,7 +445,7 @@ class SmokeScreen(TranslatedScreen[None]):
         """The verdicts, or the knobs."""
         self.query_one("#smoke-tabs", TabbedContent).active = name
         wanted = "#smoke-device" if name == "settings" else "#smoke-verdicts" if self._report else "#smoke-live"
-        self.query_one(wanted, Widget).focus()
+        self.set_focus(self.query_one(wanted, Widget))
 
     def action_settings(self) -> None:
         """The knobs."""
@@ -454,7 +454,7 @@ class SmokeScreen(TranslatedScreen[None]):
     def action_python(self) -> None:
         """Name the interpreter."""
         self.action_tab("settings")
-        self.query_one("#smoke-python", Input).focus()
+        self.set_focus(self.query_one("#smoke-python", Input))
 
     def action_copy(self) -> None:
         """The whole report to the clipboard, by OSC 52."""

@@ -105,11 +105,11 @@ class WatchScreen(TranslatedScreen[None]):
             self.halt, self.error = halt, error
 
     class Diagnosed(Message):
-        """The full diagnosis that was asked for."""
+        """The full diagnosis that was asked for, or why there is none."""
 
-        def __init__(self, report: Report) -> None:
+        def __init__(self, report: Report | None, error: str = "") -> None:
             super().__init__()
-            self.report = report
+            self.report, self.error = report, error
 
     @classmethod
     def opened(cls, app: DoctorApp) -> WatchScreen:
@@ -146,7 +146,7 @@ class WatchScreen(TranslatedScreen[None]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.query_one(OptionList).focus()
+        self.set_focus(self.query_one(OptionList))
         if self.path:
             self.follow(self.path)
         else:
@@ -231,10 +231,6 @@ class WatchScreen(TranslatedScreen[None]):
     # ------------------------------------------------------------------ texts
 
     def retranslate(self) -> None:
-        self._shape.lang = self.doctor.lang
-        width = self.query_one("#watch-live").scrollable_content_region.width
-        self._shape.columns = max(30, width - 1) if width else 60
-        self._shape.ranks = 4 if self.app.size.height < 30 else 8
         self.query_one(OptionList).border_title = Text(self.tr("watch.alarms"))
         self._wake.set()
         self._draw()
@@ -243,7 +239,18 @@ class WatchScreen(TranslatedScreen[None]):
     def on_resize(self) -> None:
         self.call_after_refresh(self.retranslate)
 
+    def _measure(self) -> None:
+        """What the next look is drawn for: known once the panes have their sizes, which nobody tells the screen."""
+        shape = self._shape
+        before = (shape.lang, shape.columns, shape.ranks)
+        width = self.query_one("#watch-live").scrollable_content_region.width
+        shape.lang, shape.columns = self.doctor.lang, max(30, width - 1) if width else 60
+        shape.ranks = 4 if self.app.size.height < 30 else 8
+        if before != (shape.lang, shape.columns, shape.ranks):
+            self._wake.set()
+
     def _draw(self) -> None:
+        self._measure()
         view, lang = self._view, self.doctor.lang
         head = Text(no_wrap=True, overflow="ellipsis")
         if self._error:
@@ -390,21 +397,19 @@ class WatchScreen(TranslatedScreen[None]):
             report = engine.diagnose([path], engine.Options(rules=self._rules, cancelled=cancel.is_set, jobs=1))
         except Exception as failure:
             crash.save(failure, "tui")
-            self.app.call_from_thread(self._not_diagnosed, printable(f"{type(failure).__name__}: {failure}")[:200])
+            self.post_message(self.Diagnosed(None, printable(f"{type(failure).__name__}: {failure}")[:200]))
             return
         if not cancel.is_set():
             self.post_message(self.Diagnosed(report))
-
-    def _not_diagnosed(self, error: str) -> None:
-        self._diagnosing = None
-        self.refresh_bindings()
-        self.doctor.say(outside(error), wrong=True)
 
     @on(Diagnosed)
     def _diagnosed(self, event: Diagnosed) -> None:
         self._diagnosing = None
         self.refresh_bindings()
-        self.app.push_screen(ResultScreen(event.report, {}))
+        if event.report is None:
+            self.doctor.say(outside(event.error), wrong=True)
+        else:
+            self.app.push_screen(ResultScreen(event.report, {}))
 
     def action_copy(self) -> None:
         """The report so far to the clipboard, by OSC 52."""

@@ -270,7 +270,7 @@ class LogPane(Vertical):
         if self.view.document is None:
             return
         self.query_one("#search-line").display = True
-        self.query_one(SearchInput).focus()
+        self.screen.set_focus(self.query_one(SearchInput))
 
     def on_log_pane_search_changed(self) -> None:
         line = self.query_one(SearchInput)
@@ -279,7 +279,7 @@ class LogPane(Vertical):
 
     def on_log_pane_search_closed(self) -> None:
         self.query_one("#search-line").display = False
-        self.view.focus()
+        self.screen.set_focus(self.view)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()

@@ -26,6 +26,42 @@ def failed(answer) -> bool:
 @pytest.mark.parametrize(
     ("text", "bad"),
     [
+        ("torchrun --nproc_per_node=8 a.py", True),
+        ("torchrun --nproc-per-node 8 --nnodes 2 a.py", True),
+        ("torchrun --nproc_per_node 2 a.py", False),
+        ("torchrun --nproc_per_node=$N a.py", False),
+        ("torchrun a.py --np 8", False),
+        ("mpirun --allow-run-as-root -np 4 python a.py", True),
+        ("mpirun -H one:4,two:4 -n 8 python a.py", False),
+        ("mpirun --hostfile=hosts -n 8 python a.py", False),
+    ],
+)
+def test_no_more_processes_than_devices_that_are_visible(text, bad):
+    assert failed(checks.processes_visible(launch("export ASCEND_RT_VISIBLE_DEVICES=2,3\n" + text))) is bad
+
+
+@pytest.mark.parametrize(
+    ("text", "bad"),
+    [
+        ("mpirun --allow-run-as-root -n 2 python a.py", True),
+        ("mpirun --allow-run-as-root -n 2 --bind-to numa python a.py", False),
+        ("mpirun --map-by ppr:1:numa -n 2 python a.py", False),
+        ("mpirun -n 8 python a.py", False),
+        ("torchrun --nproc_per_node 2 a.py", False),
+    ],
+)
+def test_two_processes_of_mpirun_ask_for_a_binding(text, bad):
+    assert failed(checks.mpirun_binding(launch(text))) is bad
+
+
+def test_processes_are_not_judged_where_the_variable_cannot_be_read():
+    answer = checks.processes_visible(launch("export ASCEND_RT_VISIBLE_DEVICES=0,0\ntorchrun --nproc_per_node=8 a.py"))
+    assert answer.verdict is Verdict.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(
+    ("text", "bad"),
+    [
         ("msrun --worker_num=8 --local_worker_num=8 a.py", False),
         ("msrun a.py", False),
         ("msrun --worker_num=4 a.py", True),

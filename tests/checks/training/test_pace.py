@@ -9,7 +9,7 @@ from doctor.model import Curves  # noqa: E402
 
 CHECKS = (
     pace.stalls_at_checkpoints, pace.stalls_at_epochs, pace.stalls_regularly, pace.jitter, pace.slower_for_good,
-    pace.slower_and_slower, pace.compiled_again,
+    pace.slower_and_slower, pace.compiled_again, pace.stalls_now_and_then,
 )  # fmt: skip
 
 
@@ -90,6 +90,19 @@ def test_one_stall_is_no_pattern():
     assert said(curves(x)) == {}
 
 
+def test_far_stalls_without_a_period_are_told_if_they_cost_enough():
+    x = calm(np.random.default_rng(11), 480)
+    places = [60, 131, 222, 290, 377, 431]
+    x[places] *= 16
+    (seen,) = said(curves(x)).values()
+    assert (seen.args["times"], seen.args["steps"].split(",")[0]) == ("6", "61")
+    assert 10 < float(seen.args["percent"]) < 20
+    told = [[] if n not in places else ["Start Evaluate, dataset size 100", "eval loss 3.1"] for n in range(480)]
+    assert said(curves(x, told.__getitem__)) == {}
+    x[places[2:]] = 400
+    assert said(curves(x)) == {}, "two are no pattern"
+
+
 def test_a_warm_up_is_no_anomaly():
     x = calm(np.random.default_rng(4), 300)
     x[:12] = 400 * np.linspace(30, 1.5, 12)
@@ -135,7 +148,7 @@ def test_steps_as_slow_as_the_first_one_are_compilations():
     x[places] = 11_000
     assert list(said(curves(x))) == ["compiled_again"]
     x[0] = 410
-    assert said(curves(x)) == {}, "the first step says nothing of compiling"
+    assert list(said(curves(x))) == ["stalls_now_and_then"], "the first step says nothing of compiling"
     log = [[] if n not in places else ["Start compiling graph"] for n in range(300)]
     assert list(said(curves(x, log.__getitem__))) == ["compiled_again"]
 

@@ -6,7 +6,7 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from doctor.checks.training import curve, loss, memory, ranks, scale  # noqa: E402
+from doctor.checks.training import burst, curve, loss, memory, ranks, scale  # noqa: E402
 from doctor.model import Shortage  # noqa: E402
 from doctor.scan.series import MISSING, Track  # noqa: E402
 from doctor.training import curves_of  # noqa: E402
@@ -92,6 +92,29 @@ def test_a_spike_begins_where_it_is_first_high():
     assert abs(int(first.args["step"]) - 1201) <= 1
 
 
+@pytest.mark.parametrize(("width", "height"), [(2, 0.6), (3, 0.5), (6, 0.35), (15, 0.3), (35, 0.3)])
+def test_a_short_rise_that_is_low_beside_the_level_is_a_spike_where_the_noise_is_lower_still(width, height):
+    rng = np.random.default_rng(10)
+    right = 0
+    for _ in range(20):
+        x = healthy(rng, 1500, 0.03)
+        at = int(rng.integers(400, 1400))
+        x[at : at + width] += height
+        found = loss.spikes(run(x))
+        right += bool(found) and abs(found[0].row - at) <= 2 and label(run(x)) == "spike"
+    assert right >= 18
+
+
+def test_neither_a_sudden_drop_nor_the_beginning_of_a_fall_nor_a_heavy_tail_is_a_short_rise():
+    rng = np.random.default_rng(11)
+    t = np.arange(3000)
+    for _ in range(10):
+        drops = 8 - sum(drop * (t > at) for drop, at in rng.uniform((0.3, 100), (1, 2900), (5, 2)))
+        for tail in (rng.standard_t(3, 3000), rng.lognormal(0, 0.6, 3000), rng.laplace(0, 1, 3000)):
+            assert not burst.bursts(drops + 0.03 * tail)
+            assert not burst.bursts(healthy(rng, 3000, 0.0) + 0.03 * tail)
+
+
 def test_noise_in_which_neighbours_are_alike_is_neither_a_swing_nor_a_rise():
     rng = np.random.default_rng(4)
     for share in (0.5, 0.8, 0.9):
@@ -116,6 +139,36 @@ def test_a_swing_of_the_late_part_and_one_that_is_small_beside_the_level_are_see
     assert label(run(x)) == "oscillating"
     small = 4 + rng.normal(0, 0.002, 2000) - np.linspace(0, 2, 2000) + 0.005 * np.sin(np.arange(2000))
     assert label(run(small)) == "oscillating"
+
+
+def test_the_bends_of_a_trend_are_no_swing():
+    rng = np.random.default_rng(8)
+    for count in (807, 1534, 2214):
+        for stop in (0.75, 0.9):
+            fall = 2 + 4 * (1 + np.cos(np.pi * np.clip(np.arange(count) / (stop * count), 0, 1)))
+            assert label(run(fall + 0.05 * rng.standard_t(4, count))) == "healthy"
+
+
+def test_a_swing_keeps_its_beat_over_missing_lines_and_is_seen_in_a_short_log_and_beside_sudden_drops():
+    rng = np.random.default_rng(9)
+    t = np.arange(1200)
+    swing = healthy(rng, 1200, 0.0) + 0.05 * rng.standard_t(5, 1200) + 0.1 * np.sin(2 * np.pi * t / 5)
+    kept = np.flatnonzero(rng.random(1200) > 0.05)
+    assert label(run(swing[kept], step=kept + 1.0)) == "oscillating"
+    short = t[:58]
+    assert label(run(3 + 5 * np.exp(-short / 15) + 0.05 * rng.normal(0, 1, 58) + 0.4 * np.sin(short))) == "oscillating"
+    drops = 9 - 2.0 * (t > 150) - 1.5 * (t > 420) - 1.0 * (t > 900) + 0.05 * rng.normal(0, 1, 1200)
+    assert label(run(drops)) == "healthy"
+    assert label(run(drops + 0.12 * np.sin(2 * np.pi * t / 21))) == "oscillating"
+
+
+def test_a_short_log_that_stopped_falling_near_its_start_stands_still():
+    t = np.arange(80)
+    rng = np.random.default_rng(12)
+    stuck = 9.5 + 1.0 * np.exp(-t / 4) + rng.normal(0, 0.04, 80)
+    assert label(run(stuck)) == "plateau"
+    assert label(run(stuck[:50])) == "healthy"
+    assert label(run(stuck - 3.0 * (1 - np.exp(-t / 4)))) == "healthy"
 
 
 def test_what_came_before_a_nan_decides_its_rule():
@@ -147,6 +200,17 @@ def test_a_search_for_a_loss_scale_behind_a_restart_is_no_collapse_and_the_first
     assert not scale.collapse(late)
     down = [131072.0] * 40 + [65536.0] * 260 + [65536.0 / 2 ** min(i // 2 + 1, 16) for i in range(100)]
     assert scale.collapse(run(np.linspace(9, 3, n), loss_scale=down))[0].args["step"] == "301"
+
+
+def test_a_collapse_begins_before_the_rises_within_it():
+    held = [2.0**16] * 300
+    falling = [2.0**k for k in (15, 14, 13, 14, 13, 12, 11, 12, 11, 10, 9, 8, 7, 6, 5, 4)]
+    (found,) = scale.collapse(run(np.full(400, 3.0), loss_scale=held + falling + [16.0] * 84))
+    assert found.row == 300 and found.args["from"] == "65536"
+    # one that was the usual search, long before, is not a part of it
+    early = [2.0**16] * 100 + [2.0**15] * 100 + [2.0**16] * 100
+    (found,) = scale.collapse(run(np.full(400, 3.0), loss_scale=early + falling + [16.0] * 84))
+    assert found.row == 300
 
 
 def test_a_counter_that_starts_anew_with_each_epoch_is_no_restart():
@@ -206,6 +270,10 @@ GB = 1 << 30
         ({"size": 0, "reserve": True, "total": 61 * GB, "free": 60 * GB}, ""),
         ({"size": 80 * GB, "host": True}, "host"),
         ({"size": 14_400_000_000}, ""),
+        ({"size": 31 * GB, "static": 11 * GB, "limit": 30 * GB, "total": 32 * GB, "whole": True}, "graph"),
+        ({"size": 18 * GB, "static": 11 * GB, "limit": 30 * GB, "total": 32 * GB, "whole": True}, ""),
+        ({"size": 31 * GB, "whole": True}, ""),
+        ({"kv": True}, "kv"),
         ({"size": GB, "used": 57 * GB, "idle": GB, "allocated": 58 * GB}, "fragmented"),
         ({"size": 2 * GB, "used": 57 * GB, "idle": GB, "allocated": 58 * GB}, "exhausted"),
     ],

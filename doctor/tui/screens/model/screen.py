@@ -141,7 +141,7 @@ class ModelScreen(TranslatedScreen[None]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.query_one(FindingTree).focus()
+        self.set_focus(self.query_one(FindingTree))
         if self.target:
             self._start([self.target])
         else:
@@ -308,7 +308,7 @@ class ModelScreen(TranslatedScreen[None]):
         if event.node.allow_expand:
             event.node.toggle()
         else:
-            self.query_one(LogView).focus()
+            self.set_focus(self.query_one(LogView))
 
     def _summary(self, seen: configs.Seen | None) -> str:
         """What is said of a file as a whole."""
@@ -371,7 +371,7 @@ class ModelScreen(TranslatedScreen[None]):
         """Enter on a value goes to its line."""
         self.query_one("#model-tabs", TabbedContent).active = "findings"
         self.query_one(LogPane).show(event.evidence)
-        self.query_one(LogView).focus()
+        self.set_focus(self.query_one(LogView))
 
     @on(PatchPage.Failed)
     def _patch_failed(self, event: PatchPage.Failed) -> None:
@@ -511,7 +511,7 @@ class ModelScreen(TranslatedScreen[None]):
             self.minimize()
         self.query_one("#model-tabs", TabbedContent).active = name
         # what has the focus decides which tab is shown
-        self.query_one(FOCUS[name], Widget).focus()
+        self.set_focus(self.query_one(FOCUS[name], Widget))
 
     def action_choose(self) -> None:
         """Choose a file or folder."""

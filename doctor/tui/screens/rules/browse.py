@@ -172,7 +172,7 @@ class BrowsePage(Page):
         self._fill()
 
     def take_focus(self) -> None:
-        self.query_one(RuleTree).focus()
+        self.screen.set_focus(self.query_one(RuleTree))
 
     @property
     def rule_id(self) -> str:
@@ -243,7 +243,7 @@ class BrowsePage(Page):
             self.query_one(RuleTree).unfold(event.node)
             event.node.toggle()
         else:
-            self.query_one(RulePage).focus()
+            self.screen.set_focus(self.query_one(RulePage))
 
     @on(Input.Changed, "#filter")
     def _filtered(self) -> None:

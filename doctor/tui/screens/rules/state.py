@@ -34,7 +34,7 @@ class StatePage(Page):
         self.call_after_refresh(self.retranslate)
 
     def take_focus(self) -> None:
-        self.query_one("#state-scroll").focus()
+        self.screen.set_focus(self.query_one("#state-scroll"))
 
     def _state_text(self) -> Text:
         if self.room is None:

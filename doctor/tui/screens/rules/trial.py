@@ -89,7 +89,7 @@ class TrialPage(Page):
             self._cancel.set()
 
     def take_focus(self) -> None:
-        self.query_one(TryText).focus()
+        self.screen.set_focus(self.query_one(TryText))
 
     def retranslate(self) -> None:
         self.query_one(TryText).border_title = Text(self.tr("rules.try_text"))

@@ -81,7 +81,7 @@ class WritePage(Page):
             self.query_one(Answer).show([("dim", self.tr("rules.new_about", path=outside(own_folder())))])
 
     def take_focus(self) -> None:
-        self.query_one(TextArea if self.query_one(TextArea).text.strip() else "#new-line").focus()
+        self.screen.set_focus(self.query_one(TextArea if self.query_one(TextArea).text.strip() else "#new-line"))
 
     @property
     def unsaved(self) -> bool:
@@ -124,7 +124,7 @@ class WritePage(Page):
         self._draft, self._saved = event.draft, None
         self.query_one("#new-path", Input).value = os.path.join(own_folder(), f"{event.draft.id}.yaml")
         self.query_one(TextArea).text = event.draft.text
-        self.query_one(TextArea).focus()
+        self.screen.set_focus(self.query_one(TextArea))
         self.judge()
 
     @on(Input.Submitted, "#new-line")
@@ -147,7 +147,7 @@ class WritePage(Page):
     @on(Input.Submitted, "#new-path")
     def _named(self) -> None:
         self.judge()
-        self.query_one(TextArea).focus()
+        self.screen.set_focus(self.query_one(TextArea))
 
     def judge(self) -> None:
         """Lint the text and run its examples, in a thread."""
