@@ -216,7 +216,7 @@ def read(path: str, text: str | None = None) -> Plan | None:
     plan.put("file.problem", Value("", "derived", whose="the file was read"))
     for key, name in KEYS.items():
         if key in inner and inner[key] is not None and name not in plan.values:
-            if isinstance(inner[key], (list, dict)) and inner.get("model_type") not in DECODERS:
+            if isinstance(inner[key], (list, dict)) and str(inner.get("model_type")) not in DECODERS:
                 plan.block(name, f"{key}: a value for each layer or part")
                 continue
             fill.put(plan, notes, name, inner[key], lines.get((*prefix, key), 0), key, path)
@@ -321,7 +321,7 @@ def _slips(notes: fill.Notes, inner: dict[str, Any], lines: dict[str, int]) -> N
 
     known = KEYS.keys() | OTHERS
     own_code = "auto_map" in inner
-    plain = inner.get("model_type") in DECODERS and not own_code
+    plain = str(inner.get("model_type")) in DECODERS and not own_code
     for key in list(inner)[:500]:
         if key in known or len(key) < 6 or key.startswith("_"):
             continue
