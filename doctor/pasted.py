@@ -88,7 +88,8 @@ def judge(base: RuleBase, pieces: Sequence[tuple[str, Piece]], facts: Mapping[st
     """Run the checks over what some inputs show of a machine, and judge the configurations and sources among them.
     ``facts`` are versions that the inputs name."""
     raws, origins = answers([*(piece for piece in pieces if piece[1].kind not in FILES), *_variables(pieces)])
-    of_files, files, partly = _of_files(base, [piece for piece in pieces if piece[1].kind in (*FILES, "shell")], facts)
+    own_files = [piece for piece in pieces if piece[1].kind in FILES]
+    of_files, files, partly = _of_files(base, [*own_files, *_scripts(pieces)], facts)
     if not raws:
         return Judged(of_files, checkup.diagnose(base, of_files), files, partly)
     run = checkup.Checkup(MemoryHost(raws, "paste"), base=base)
@@ -125,6 +126,17 @@ def _launch(plan: Plan, base: RuleBase, options: checkup.Options) -> tuple[Findi
         return ()
     judged = judge(base, [(plan.file, Piece("shell", 1, text))], {})
     return static.taken(base, options, [f for f in judged.findings if f.verdict is Verdict.FAIL])
+
+
+def _scripts(pieces: Iterable[tuple[str, Piece]]) -> list[tuple[str, Piece]]:
+    """The commands among some pieces, with the assignments before them, which they may use."""
+    apart = [piece for piece in pieces if piece[1].kind in ("shell", "environment")]
+    typed = {(name, piece.first_line) for name, piece in apart if piece.kind == "shell"}
+    whole = []
+    for name, piece in joined(apart):
+        if any((name, piece.first_line + n) in typed for n in range(piece.text.count("\n") + 1)):
+            whole.append((name, piece._replace(kind="shell")))
+    return whole
 
 
 def named(base: RuleBase, facts: Mapping[str, tuple[Any, str, int]]) -> Judged:
@@ -177,7 +189,7 @@ def _of_files(
     partly: dict[str, tuple[str, ...]] = {}
     for name, piece in pieces:
         if piece.kind == "shell":
-            judged = static.judge_commands(name, piece.text, base, facts) or None
+            judged = static.judge_commands(name, piece.text, base, facts)
         elif piece.kind == "python":
             judged = static.judge_source(name, piece.text, base, facts) or None
         else:

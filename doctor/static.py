@@ -88,13 +88,17 @@ def judge_notes(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) 
     return Noted(tuple(_titled(base, list(found.values()))), tuple(settings))
 
 
-def judge_commands(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -> list[Finding]:
-    """What fails in pasted commands that start a container. What else a paste shows was typed and is over."""
+def judge_commands(name: str, text: str, base: RuleBase, facts: Mapping[str, Any]) -> list[Finding] | None:
+    """The findings of a launch script, None if it describes no run. Of pasted commands only what fails in those that
+    start a training or a container: what else a paste shows was typed and is over."""
     from doctor.plan import shell
 
-    plan = shell.read(name, text) if shell.starts_container(text) else None
-    found = [] if plan is None else judge(plan, base, facts)
-    return _titled(base, [finding for finding in found if finding.verdict is Verdict.FAIL])
+    if name.lower().endswith(".sh"):
+        return judge_text(name, text, base, facts)
+    plan = detect.read(name, text, ".sh")
+    if plan is None or (plan.kind == "shell" and not shell.starts_container(text)):
+        return None
+    return _titled(base, [finding for finding in judge(plan, base, facts) if finding.verdict is Verdict.FAIL]) or None
 
 
 def plan_of(name: str, text: str) -> Plan | None:

@@ -13,15 +13,15 @@ SHELL = (".sh", ".bash")
 WEIGHTS = (".safetensors", ".ckpt")
 
 
-def read(path: str, text: str | None = None) -> Plan | None:
+def read(path: str, text: str | None = None, ending: str = "") -> Plan | None:
     """The plan of a file with its memory estimated, None for a file that describes no training run.
 
-    ``text`` is taken instead of the content of the file. A file that is meant to be one (by its name) and cannot be
+    ``text`` is taken instead of the content of the file, ``ending`` (``.sh``) instead of that of its name. A file that is meant to be one (by its name) and cannot be
     read gives a plan with ``file.problem``.
     """
-    plan = _read(path, text)
+    plan = _read(path, text, ending)
     if plan is not None and plan.slips:
-        plan.meant = _meant(plan, path, text)
+        plan.meant = _meant(plan, path, text, ending)
     if plan is not None and not plan.get("file.problem"):
         from doctor.plan import known, memory
 
@@ -44,7 +44,7 @@ def weigh(plan: Plan, path: str) -> None:
         weights.into(plan, weights.read(path), weights.family_of(plan), memory.shape_of(plan))
 
 
-def _meant(plan: Plan, path: str, text: str | None) -> Plan | None:
+def _meant(plan: Plan, path: str, text: str | None, ending: str) -> Plan | None:
     """The plan of a file with its misspelt words spelt right: what is wrong with it too has another cause."""
     if text is None:
         data = read_bytes(path)
@@ -56,7 +56,7 @@ def _meant(plan: Plan, path: str, text: str | None) -> Plan | None:
     for line, word, right in plan.slips[:20]:
         if 0 < line <= len(lines):
             lines[line - 1] = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", right, lines[line - 1], count=1)
-    made = _read(path, "\n".join(lines))
+    made = _read(path, "\n".join(lines), ending)
     if made is None or made.get("file.problem"):
         return None
     from doctor.plan import known, memory
@@ -66,8 +66,8 @@ def _meant(plan: Plan, path: str, text: str | None) -> Plan | None:
     return made
 
 
-def _read(path: str, text: str | None) -> Plan | None:
-    ending = os.path.splitext(path)[1].lower()
+def _read(path: str, text: str | None, ending: str) -> Plan | None:
+    ending = ending or os.path.splitext(path)[1].lower()
     if ending in WEIGHTS:
         return None
     if text is None:

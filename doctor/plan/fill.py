@@ -26,8 +26,8 @@ def words(text: str) -> frozenset[str]:
 LISTS = (
     "duplicate_keys", "unknown_keys", "unread_keys", "misplaced_keys", "text_numbers", "wrong_types", "bad_values",
     "near_types", "foreign_types", "near_values", "unknown_options", "cut_lines", "out_of_range", "unknown_words",
-    "rope_faults", "empty_keys", "lacking_keys", "foreign_marks", "stray_words", "wrong_files", "bad_patterns",
-    "bad_exports", "bad_launch", "bad_arguments", "lost_variables", "odd_numbers", "conflicts",
+    "rope_faults", "empty_keys", "lacking_keys", "made_up_data", "foreign_marks", "stray_words", "wrong_files",
+    "bad_patterns", "bad_exports", "bad_launch", "bad_arguments", "lost_variables", "odd_numbers", "conflicts",
     "lacking_options", "idle_options", "broken_options", "unset_names", "open_quotes",
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from doctor.plan import fill, limits
 from doctor.plan.schema import FIELDS, INT, Plan, Value
+from doctor.scan.lazy import lazy
 
 MAX_WORDS = 20_000
 MAX_EXPANSION = 64
@@ -510,7 +511,10 @@ def read(path: str, text: str) -> Plan | None:
     plan = Plan("megatron", path)
     notes = fill.Notes(text.splitlines())
     plan.put("file.problem", Value("", "derived", whose="the file was read"))
-    plan.put("run.mode", Value("train", "derived", whose="a training command"))
+    if any(_SERVING.search(word.text) for word in launcher):
+        plan.put("run.mode", Value("predict", "derived", whose="the name of the script"))
+    else:
+        plan.put("run.mode", Value("train", "derived", whose="a training command"))
     for option, name in OPTIONS.items():
         if option in best:
             _put(plan, notes, name, best[option], option)
@@ -597,6 +601,9 @@ OTHER_NAMES = {
 """What other libraries call an option, with the name it has here."""
 REQUIRED = ("num-layers", "hidden-size", "num-attention-heads", "max-position-embeddings", "micro-batch-size")
 """``required_args`` of validate_args, and ``micro_batch_size``, which it asserts."""
+_TRAINING = lazy(r"(?i)^[^\s=]{0,200}(?:train|tune|sft|dpo)[^\s=/]{0,40}\.py$")
+_SERVING = lazy(r"(?i)^[^\s=]{0,200}(?:infer|eval|generat|server|predict|chat)[^\s=/]{0,40}\.py$")
+"""The script of a training, and of a model in use, which reads the same options and needs fewer of them."""
 NAMES_OF_SIZES = {
     "TP": "tensor-model-parallel-size", "PP": "pipeline-model-parallel-size", "CP": "context-parallel-size",
     "EP": "expert-model-parallel-size", "MBS": "micro-batch-size", "GBS": "global-batch-size",
@@ -695,11 +702,12 @@ def _needed(notes: fill.Notes, best: dict[str, Option], words: list[Word]) -> No
             # argparse takes the beginning of a name for the name
             if not any(name.startswith(given) for given in best):
                 notes.add("file.lacking_keys", f"--{name}", last)
-        if not {"train-iters", "train-samples", "train-epochs", "epochs"} & best.keys():
+        trains = any(_TRAINING.search(word.text) for word in words) and "skip-train" not in best
+        if trains and not {"train-iters", "train-samples", "train-epochs", "epochs"} & best.keys():
             notes.add("file.lacking_keys", "--train-iters", last)
         about_data = {"split", "tokenizer-type", "tokenizer-model", "tokenizer-name-or-path", "vocab-file"}
-        if not set(DATA) & best.keys() and about_data & best.keys():
-            notes.add("file.lacking_keys", "--data-path", last)
+        if trains and not set(DATA) & best.keys() and about_data & best.keys():
+            notes.add("file.made_up_data", "--data-path", last)
     if "overlap-param-gather" in best and not {"use-megatron-fsdp", "use-torch-fsdp2"} & best.keys():
         for name in ("use-distributed-optimizer", "overlap-grad-reduce"):
             if name not in best:

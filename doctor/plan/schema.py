@@ -78,6 +78,7 @@ file.out_of_range    list    -      numbers that no run can mean
 file.unknown_words   list    -      words that are none of those a setting takes, and close to none of them
 file.rope_faults     list    -      what is wrong with the scaling of rotary positions
 file.empty_keys      list    -      keys without a value whose reader takes null for no default
+file.made_up_data    list    -      options without which a training may take made-up data
 file.lacking_keys    list    -      settings that a section, a model or a training command cannot do without
 file.foreign_marks   list    -      quotes, dashes, colons and blanks of a word processor or of a Chinese keyboard
 file.stray_words     list    -      words behind a switch that takes none
