@@ -75,7 +75,7 @@ notes.draft_tokens    num_speculative_tokens
 notes.sequence_cut    enable_sequence_parallelism enable_sp
 notes.sleep           enable_sleep_mode vllm_enable_sleep_mode
 notes.zero_stage      zero_stage
-notes.local_devices   device_count nproc_per_node npu_per_node
+notes.local_devices   device_count nproc_per_node npu_per_node n_gpus_per_node
 notes.train_batch     train_batch_size
 notes.micro_batch     train_micro_batch_size_per_gpu micro_batch_per_gpu micro_train_batch_size
 notes.accumulation    gradient_acc_step gradient_accumulation_steps

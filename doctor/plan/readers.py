@@ -493,6 +493,10 @@ def _training(plan: Plan, table: Table) -> None:
     counted = _TIMES.search(many.node.data) if many is not None else None
     if many is not None and counted:
         table.put(plan, "parallel.devices", int(counted[1] or counted[2]), many)
+    each, nodes = table.row("n_gpus_per_node"), table.row("nnodes")
+    counts = [row.node.data for row in (each, nodes) if row is not None and type(row.node.data) is int]
+    if each is not None and len(counts) == 2 and plan.get("parallel.devices") is None:
+        table.put(plan, "parallel.devices", counts[0] * counts[1], each)
     kind = plan.get("optimizer.type")
     if kind is not None:
         plan.derive("optimizer.adam", "adam" in kind.lower(), f"class {kind}")
