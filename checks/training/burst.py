@@ -128,8 +128,8 @@ def _reach(above: Array, below: Array, size: _Size) -> float:
     rises are among them, not more than three times what one in seven reaches, and at least as much as in a normal
     noise."""
     some = slice(None, None, max(1, len(above) // SAMPLE))
-    seven, twenty = np.quantile(above[some], (0.85, 0.95))
-    usual = max(float(np.quantile(below[some], 0.95)), 1.6 * float(seven), min(float(twenty), 3 * float(seven)))
+    seven, twenty = (float(np.quantile(above[some], share)) for share in (0.85, 0.95))
+    usual = max(float(np.quantile(below[some], 0.95)), 1.6 * seven, min(twenty, 3 * seven))
     return max(size.least, size.times * usual)
 
 

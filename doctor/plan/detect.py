@@ -16,8 +16,8 @@ WEIGHTS = (".safetensors", ".ckpt")
 def read(path: str, text: str | None = None, ending: str = "") -> Plan | None:
     """The plan of a file with its memory estimated, None for a file that describes no training run.
 
-    ``text`` is taken instead of the content of the file, ``ending`` (``.sh``) instead of that of its name. A file that is meant to be one (by its name) and cannot be
-    read gives a plan with ``file.problem``.
+    ``text`` is taken instead of the content of the file, ``ending`` (``.sh``) instead of that of its name. A file that
+    is meant to be one (by its name) and cannot be read gives a plan with ``file.problem``.
     """
     plan = _read(path, text, ending)
     if plan is not None and plan.slips:
