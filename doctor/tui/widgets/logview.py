@@ -61,6 +61,7 @@ class LogView(ScrollView, can_focus=True):
         self._widest = 0
         self._unseen = False
         self._height = 0
+        self._brought = -1
 
     def show(self, document: Document | None) -> None:
         """Show another log from its beginning."""
@@ -86,18 +87,20 @@ class LogView(ScrollView, can_focus=True):
         self.call_after_refresh(self._bring, row)
 
     def on_resize(self) -> None:
-        # hidden, it had no height to bring a row to; smaller, it may have lost the row out of view
+        # hidden, it had no height to bring a row to; smaller, it may have lost the row out of view; and where a row
+        # was brought, and nobody has moved it since, it is brought to the same place again
         before, self._height = self._height, self.scrollable_content_region.height
         if self.marked is None:
             return
         below = self.marked - self.scroll_offset.y
-        if self._unseen or self._height <= below < before:
+        if self._unseen or self.scroll_offset.y == self._brought or self._height <= below < before:
             self.call_after_refresh(self._bring, self.marked)
 
     def _bring(self, row: int) -> None:
         height = max(1, self.scrollable_content_region.height)
         self._unseen = self.size.height <= 1
         self.scroll_to(0, max(0, row - height // 3), animate=False, immediate=True)
+        self._brought = self.scroll_offset.y
         self.refresh()
 
     def current_row(self) -> int:
