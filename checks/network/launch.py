@@ -92,6 +92,10 @@ def processes_visible(launch: Fact) -> Answer | list[Answer]:
     shown, rest = visible(chosen.value, None)
     if rest or not shown:  # what is wrong with the variable itself is told by the check of the variables
         return not_applicable("not_set", name="ASCEND_RT_VISIBLE_DEVICES")
+    # a script of several commands may give each its own devices
+    several = {s.value for name, s in launch.value.get("assigned", ()) if name == "ASCEND_RT_VISIBLE_DEVICES"}
+    if len(several) > 1 and len(launch.value["starts"]) > 1:
+        return not_applicable("not_set", name="ASCEND_RT_VISIBLE_DEVICES")
     found = []
     for start in starts:
         text = str(start.options["processes"].value).strip()
