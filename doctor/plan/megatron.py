@@ -134,7 +134,8 @@ OVERRIDES = {
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGN = re.compile(r"([A-Za-z_]\w*)(\+?)=")
-_NUMBER = re.compile(r"[-+]?\d+")
+_NUMBER = re.compile(r"[-+]?\d+(?:_\d+)*")
+"""What ``int`` takes: Python allows underscores between digits."""
 _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _MARK = re.compile(r"\x01(\d+)\x02")
 _VALUE = re.compile(r"[\w.+/-]{1,200}")
@@ -395,6 +396,9 @@ class Shell:
             return known if known is not None else "${" + inner + "}"
         if rest[:2] in (":-", ":=") or rest[:1] in ("-", "="):
             fallback = rest[2:] if rest[0] == ":" else rest[1:]
+            if len(fallback) > 1 and fallback[0] == fallback[-1] and fallback[0] in "'\"":
+                # ${PORT:-"6000"}: the quotes are those of the shell
+                fallback = fallback[1:-1]
             return known if known else self._flat(fallback, depth)
         return "${" + inner + "}"
 
@@ -619,6 +623,11 @@ untie-embeddings-and-output-weights tokenizer-type lr-warmup-fraction no-masked-
 global-batch-size
 """)
 """Options that mark a command as one of Megatron-LM."""
+_CORE = fill.words("""
+use-mcore-models use-legacy-models context-parallel-size attention-backend ckpt-format moe-ffn-hidden-size
+multi-latent-attention expert-tensor-parallel-size mock-data
+""")
+"""Options that Megatron-LM has since its core holds the model."""
 _ENTRY = re.compile(r"(?:^|/)(?:pre|post)train_\w+\.py$")
 TOKENIZERS = (
     "BertWordPieceLowerCase", "BertWordPieceCase", "GPT2BPETokenizer", "SentencePieceTokenizer",
@@ -846,7 +855,8 @@ def _together(notes: fill.Notes, best: dict[str, Option]) -> None:
     kind = word("recompute-granularity")
     if kind == "full" and "recompute-activations" not in best:
         for name in ("recompute-method", "recompute-num-layers"):
-            if name not in best:
+            # the number was 1 by default before Megatron core
+            if name not in best and (name == "recompute-method" or _CORE & best.keys()):
                 notes.add("file.lacking_options", f"--recompute-granularity full (--{name})",
                           best["recompute-granularity"].line)  # fmt: skip
     pieces = "num-layers-per-virtual-pipeline-stage"
