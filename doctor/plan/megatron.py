@@ -407,7 +407,8 @@ def _marked(words: list[Word]) -> str:
     """The text of a variable; behind a single word the line of its assignment, for whoever reads the value."""
     if len(words) == 1 and words[0].line and _VALUE.fullmatch(words[0].text):
         return f"{words[0].text}\x01{words[0].line}\x02"
-    return " ".join(w.text for w in words)
+    # inside another value the lines of this one count for nothing
+    return " ".join(w.text for w in words).replace("\n", " ")
 
 
 def _arithmetic(text: str, values: dict[str, list[Word]]) -> str:
@@ -426,7 +427,8 @@ def _arithmetic(text: str, values: dict[str, list[Word]]) -> str:
             tree = ast.parse(filled.strip(), mode="eval")
         result = _whole(tree.body, 0)
     except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
-        return "$((" + text + "))"
+        # one word, as for the shell
+        return "$((" + "".join(text.split()) + "))"
     return str(result)
 
 
@@ -726,15 +728,34 @@ def _style(notes: fill.Notes, best: dict[str, Option], words: list[Word]) -> Non
     _twice(notes, words, script)
 
 
+_OPENS = re.compile(r"(?:^|;|\b(?:then|else|do))[ \t]*(if|case)\b")
+_LONG = re.compile(r"--([A-Za-z][\w-]{0,80})")
+_CLOSES = re.compile(r"(?:^|;)[ \t]*(?:fi|esac)\b")
+
+
+def optional(lines: list[str]) -> set[str]:
+    """Options that a script adds in a branch only: which of them a run has is not known."""
+    found: set[str] = set()
+    depth = 0
+    for line in lines:
+        bare = line.strip()
+        depth += len(_OPENS.findall(bare))
+        if depth:
+            found.update(name.replace("_", "-") for name in _LONG.findall(bare))
+        depth = max(0, depth - len(_CLOSES.findall(bare)))
+    return found
+
+
 def _twice(notes: fill.Notes, words: list[Word], script: int) -> None:
     """Options that stand twice with different values: argparse takes the last one and says nothing."""
     seen: dict[str, tuple[str, int]] = {}
+    maybe = optional(notes.lines)
     for n, word in enumerate(words[:-1]):
         text, after = _plain(word.text), _plain(words[n + 1].text)
         if n < script or not text.startswith("--") or after.startswith("--") or "=" in text:
             continue
         name = text[2:].replace("_", "-")
-        if name in seen and seen[name][0] != after and name in OPTIONS:
+        if name in seen and seen[name][0] != after and name in OPTIONS and name not in maybe:
             for line in (seen[name][1], word.line):
                 notes.add("file.duplicate_keys", text, line)
         seen[name] = after, word.line
@@ -848,8 +869,9 @@ def _together(notes: fill.Notes, best: dict[str, Option]) -> None:
     def word(name: str) -> str:
         return best[name].values[0] if name in best and best[name].values else ""
 
+    maybe = optional(notes.lines)
     for one, other in CONFLICTS:
-        if one in best and other in best and "0" not in (word(one), word(other)):
+        if one in best and other in best and "0" not in (word(one), word(other)) and not {one, other} & maybe:
             for name in (one, other):
                 notes.add("file.conflicts", f"--{name}", best[name].line)
     kind = word("recompute-granularity")
@@ -993,7 +1015,7 @@ def _special(plan: Plan, notes: fill.Notes, best: dict[str, Option]) -> None:
         if option in best:
             put("precision.compute", dtype, option)
             put("precision.params", dtype, option)
-    if "bf16" in best and "fp16" in best:
+    if "bf16" in best and "fp16" in best and not {"bf16", "fp16"} & optional(notes.lines):
         spots = tuple((best[n].line, notes.text(best[n].line)) for n in ("bf16", "fp16"))
         plan.put("precision.both", Value(True, "set", plan.file, spots[0][0], "bf16", spots[0][1], "", spots))
     plan.default("precision.compute", "float32", WHOSE)
