@@ -200,7 +200,9 @@ def cluster_variables(launch: Fact) -> Answer | list[Answer]:
     if not given:
         return not_applicable("not_set", name="MS_ROLE")
     found = []
-    missing = [name for name in _CLUSTER if name not in env]
+    # a value that only the running shell knows is a value
+    assigned = {name for name, _ in launch.value["assigned"]}
+    missing = [name for name in _CLUSTER if name not in env and (name == "MS_ROLE" or name not in assigned)]
     # a shell that starts roles itself has the role in front of each command only
     roles = [s.value for n, s in launch.value["assigned"] if n == "MS_ROLE"]
     if missing and not (missing == ["MS_ROLE"] and roles):

@@ -169,8 +169,8 @@ def environment(text: str) -> dict[str, str]:
         if match is not None:
             value = match.group(2).strip()
             if line.lstrip().startswith("export ") and value[:1] not in ("'", '"', "$", "`"):
-                # a line of a script: the word ends at a blank, and what follows is a comment or another word
-                value = re.split(r"[\s;]", value, maxsplit=1)[0]
+                # a line of a script: what follows is a comment or another command
+                value = re.split(r"\s+#|;|\s*&&", value, maxsplit=1)[0].rstrip()
             found[match.group(1)] = _plain(value)
     return found
 
