@@ -92,6 +92,10 @@ def processes_visible(launch: Fact) -> Answer | list[Answer]:
     shown, rest = visible(chosen.value, None)
     if rest or not shown:  # what is wrong with the variable itself is told by the check of the variables
         return not_applicable("not_set", name="ASCEND_RT_VISIBLE_DEVICES")
+    # a script of several commands may give each its own devices
+    several = {s.value for name, s in launch.value.get("assigned", ()) if name == "ASCEND_RT_VISIBLE_DEVICES"}
+    if len(several) > 1 and len(launch.value["starts"]) > 1:
+        return not_applicable("not_set", name="ASCEND_RT_VISIBLE_DEVICES")
     found = []
     for start in starts:
         text = str(start.options["processes"].value).strip()
@@ -196,7 +200,9 @@ def cluster_variables(launch: Fact) -> Answer | list[Answer]:
     if not given:
         return not_applicable("not_set", name="MS_ROLE")
     found = []
-    missing = [name for name in _CLUSTER if name not in env]
+    # a value that only the running shell knows is a value
+    assigned = {name for name, _ in launch.value["assigned"]}
+    missing = [name for name in _CLUSTER if name not in env and (name == "MS_ROLE" or name not in assigned)]
     # a shell that starts roles itself has the role in front of each command only
     roles = [s.value for n, s in launch.value["assigned"] if n == "MS_ROLE"]
     if missing and not (missing == ["MS_ROLE"] and roles):

@@ -64,7 +64,8 @@ _RATES = {"beta1": _FLOAT, "beta2": _FLOAT, "eps": _FLOAT, "weight_decay": _NUMB
 CALLS: dict[str, dict[str, Range]] = {
     "set_seed": {"seed": _SEED},
     "set_context": {
-        "mode": Range("int", 0, 1, also=(True, False)), "device_target": Range("words", words=("Ascend", "GPU", "CPU")),
+        "mode": Range("int", 0, 1, also=(True, False)),
+        "device_target": Range("words", words=("Ascend", "GPU", "CPU", "Davinci")),
         "deterministic": Range("words", words=("ON", "OFF")), "device_id": Range("int", 0, 4095),
     },
     "set_device": {"device_target": Range("words", words=("Ascend", "GPU", "CPU"))},
@@ -87,29 +88,30 @@ CALLS: dict[str, dict[str, Range]] = {
         "scale_value": Range("number", 1), "scale_factor": _COUNT, "scale_window": _COUNT,
     },
     "DynamicLossScaleManager": {
-        "init_loss_scale": Range("number", 1), "scale_factor": _COUNT, "scale_window": _COUNT,
+        "init_loss_scale": Range("number", 1), "scale_factor": Range("number", 1), "scale_window": _COUNT,
     },
     "FixedLossScaleManager": {"loss_scale": Range("number", 1)},
     "StaticLossScaler": {"scale_value": Range("number", 1)},
     "cosine_decay_lr": {
-        "min_lr": Range("float", 0, 10), "max_lr": Range("float", 0, 10, above=True), "total_step": _COUNT,
+        "min_lr": Range("float", 0), "max_lr": Range("float", 0, above=True), "total_step": _COUNT,
         "step_per_epoch": _COUNT, "decay_epoch": _COUNT,
     },
     "CosineDecayLR": {
-        "min_lr": Range("float", 0, 10), "max_lr": Range("float", 0, 10, above=True), "decay_steps": _COUNT,
+        "min_lr": Range("float", 0), "max_lr": Range("float", 0, above=True), "decay_steps": _COUNT,
     },
-    "WarmUpLR": {"learning_rate": Range("number", 0, 10), "warmup_steps": _COUNT},
+    "WarmUpLR": {"learning_rate": Range("number", 0), "warmup_steps": _COUNT},
     "LossMonitor": {"per_print_times": Range("int", 0)},
-    "Dropout": {"p": Range("number", 0, 0.999999)},
+    "Dropout": {"p": Range("number", 0, 1)},
     "ModelCheckpoint": {"prefix": Range("name")},
     **dict.fromkeys(("Adam", "AdamWeightDecay", "AdamOffload", "FusedAdamWeightDecay", "Lamb"), _RATES),
 }  # fmt: skip
-"""Call to argument to what it takes. The upper bound of learning rates is the doctor's: none trains above 10."""
+"""Call to argument to what it takes."""
 FIRST = {"set_seed": "seed", "set_device": "device_target", "batch": "batch_size", "train": "epoch",
          "repeat": "count", "LossMonitor": "per_print_times", "set_deterministic": "deterministic"}  # fmt: skip
 METHODS = {"batch": "mindspore.dataset", "repeat": "mindspore.dataset", "train": "Model"}
 """Methods, with what must be imported from MindSpore for them to be these."""
-MIXED = {"batch_size", "epoch"}
+OTHERS = ("np", "numpy", "ops", "mint", "torch", "itertools", "self")
+"""Objects whose methods of the same names are others."""
 PAIRS = (("min_lr", "max_lr"),)
 
 
@@ -120,7 +122,12 @@ class Names:
         self.modules: set[str] = set()
         self.names: set[str] = set()
         self.whole: set[str] = set()
+        self.bound: set[str] = set()
+        """parameters and targets of loops: a value of the same name elsewhere is not theirs"""
+        self.asked: set[str] = set()
+        """names and attributes that a condition asks for: what a call gets may be another value than the first one"""
         for node in ast.walk(tree):
+            self._uncertain(node)
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     if alias.name.split(".")[0] == "mindspore":
@@ -133,11 +140,33 @@ class Names:
                     self.whole.add(f"{node.module}.{alias.name}")
                     self.whole.add(alias.name)
 
+    def _uncertain(self, node: ast.AST) -> None:
+        if isinstance(node, ast.arg):
+            self.bound.add(node.arg)
+        elif isinstance(node, (ast.For, ast.comprehension)):
+            self.bound.update(n.id for n in ast.walk(node.target) if isinstance(n, ast.Name))
+        elif isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert)):
+            for part in ast.walk(node.test):
+                if isinstance(part, (ast.Name, ast.Attribute)):
+                    self.asked.add(part.id if isinstance(part, ast.Name) else part.attr)
+
+    def certain(self, node: ast.expr) -> bool:
+        """Whether an expression has the value that stands beside its names elsewhere."""
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name) and part.id in self.bound | self.asked:
+                return False
+            if isinstance(part, ast.Attribute) and part.attr in self.asked:
+                return False
+        return True
+
     def owns(self, func: ast.expr, name: str) -> bool:
         """Whether a call is one of MindSpore's."""
         if isinstance(func, ast.Name):
             return func.id in self.names
         if name in METHODS:
+            owner = func.value if isinstance(func, ast.Attribute) else None
+            if isinstance(owner, ast.Name) and owner.id in OTHERS:
+                return False
             return METHODS[name] in self.whole or any(w.startswith(METHODS[name]) for w in self.whole)
         root = func
         while isinstance(root, ast.Attribute):
@@ -152,6 +181,9 @@ def check(node: ast.Call, name: str, names: Names, literal: Callable[[ast.expr],
     table = CALLS.get(name)
     if table is None or not names.owns(node.func, name):
         return
+    if name == "train" and len(node.args) + len(node.keywords) < 2:
+        # Model.train takes an epoch and a data set; train(True) of another object does not
+        return
     given = [(word.arg, word.value) for word in node.keywords if word.arg]
     if name in FIRST and node.args and not isinstance(node.args[0], ast.Starred):
         given.append((FIRST[name], node.args[0]))
@@ -159,14 +191,15 @@ def check(node: ast.Call, name: str, names: Names, literal: Callable[[ast.expr],
     for key, expression in given:
         value, line = literal(expression)
         limit = table.get(key)
-        if value is absent:
+        if value is absent or not names.certain(expression):
+            continue
+        # None and text behind a name: a default of the command line, which is replaced or converted
+        if not isinstance(expression, ast.Constant) and (
+            value is None or (isinstance(value, str) and limit is not None and limit.kind not in ("words", "name"))
+        ):
             continue
         values[key] = value, line
-        if (
-            limit is None
-            or (isinstance(value, (list, tuple, dict)) and key != "batch_size")
-            or (key in MIXED and value is None)
-        ):
+        if limit is None or (isinstance(value, (list, tuple, dict)) and key != "batch_size"):
             continue
         if not limit.takes(value):
             notes.add("file.bad_arguments", f"{key}={fill.shown(value)} ({limit.says()})", line)

@@ -85,6 +85,11 @@ _MARKS = (
     (re.compile(r"(?:^|\s)--[A-Za-z][\w-]{1,60}[ =][\w./-]{1,80}[\uff0c\uff1b\uff1a]"), ","),
     (re.compile(r"(?:^|\s)[A-Za-z_]\w{0,60}\uff1d\S"), "="),
 )
+_REMARK = re.compile(r"(?:^|\s)#.*$")
+_HAN = re.compile(r"[\u3400-\u9fff]")
+_FIRST_MARKS = (
+    re.compile(r"^\s*(?:export\s+)?(?:[A-Za-z_]\w{0,60}=|--[A-Za-z][\w-]{1,60}[ =])[\u201c\u201d\u2018\u2019]"),
+)
 _PLAIN = {
     "\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "\u3000": " ", "\u00a0": " ", "\uff0c": ",",
     "\uff1b": ";", "\uff1a": ":", "\uff1d": "=",
@@ -93,18 +98,20 @@ _SAYS = re.compile(r"\s*(?:#|echo\b|printf\b|:\s)")
 
 
 class Setting(NamedTuple):
-    """A variable: its value, "" with ``open`` where only the running shell knows it, and its line."""
+    """A variable: its value, "" with ``open`` where only the running shell knows it, and its line; ``changed`` where
+    the script sets it to several values, of which a command may see any."""
 
     value: str
     line: int
     open: bool = False
+    changed: bool = False
 
 
 def check(text: str, notes: fill.Notes) -> None:
     """Note what is wrong with the exports, the launcher and the marks of a script."""
     marks(text, notes)
     given = _exports(text, notes)
-    _variables(given, notes)
+    _variables(given, text, notes)
     for words in megatron.commands(text):
         _command([(_LINK.sub("", w.text), _source(w)) for w in words], given, notes)
     _loop(text, given, notes)
@@ -119,10 +126,13 @@ def marks(text: str, notes: fill.Notes) -> None:
     """Curly quotes, long dashes, wide blanks and commas where the shell wants plain ones."""
     if text.isascii():
         return
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(megatron.without_documents(text).split("\n"), 1):
         if line.isascii() or _SAYS.match(line) or len(line) > 20_000:
             continue
-        for pattern, _ in _MARKS:
+        line = _REMARK.sub("", line)
+        # a sentence in Chinese is a message, unless the mark opens the value of an option or a variable
+        patterns = _FIRST_MARKS if _HAN.search(line) else [pattern for pattern, _ in _MARKS]
+        for pattern in patterns:
             found = pattern.search(line)
             if not found:
                 continue
@@ -146,7 +156,7 @@ def _exports(text: str, notes: fill.Notes) -> dict[str, Setting]:
             exported = exported or words[0].text == "export"
             words.pop(0)
         if exported and words:
-            _export(words, notes)
+            _export(words, text, notes)
         elif len(words) == 2 and distance(words[0].text[:20], "export") == 1 and _SET.fullmatch(words[1].text):
             notes.add("file.bad_exports", f"{words[0].text} (export)", words[0].line)
         elif len(words) == 2 and words[0].text in ("set", "setenv") and _SET.fullmatch(words[1].text):
@@ -161,19 +171,36 @@ def _exports(text: str, notes: fill.Notes) -> dict[str, Setting]:
             value = _LINK.sub("", " ".join(w.text for w in shell.values.get(made[1], ())))
             setting = Setting(value.strip(), word.line, "$" in value or "`" in value)
             _variable(made[1], setting, notes)
-            found[made[1]] = setting
+            before = found.get(made[1])
+            changed = before is not None and (before.changed or before.value != setting.value)
+            found[made[1]] = setting._replace(changed=changed)
     return found
 
 
-def _export(words: list[megatron.Word], notes: fill.Notes) -> None:
+def _indirect(name: str, text: str) -> bool:
+    """Whether a script gives a variable a value that may be the name of another one."""
+    return bool(
+        re.search(
+            rf"(?<![$\w{{]){name}\+?=|\bfor[ \t]+{name}\b|\b(?:read|local|declare|mapfile)\b[^\n]{{0,300}}\b{name}\b",
+            text,
+        )
+    )
+
+
+def _export(words: list[megatron.Word], text: str, notes: fill.Notes) -> None:
     first = words[0].text
     if first.startswith("$") and "=" in first:
-        notes.add("file.bad_exports", first.partition("=")[0], words[0].line)
+        made = re.match(r"\$\{?([A-Za-z_]\w{0,60})\}?=", first)
+        # export $(…) and export $key=value of a loop name what they set
+        if made and not _indirect(made[1], text):
+            notes.add("file.bad_exports", first.partition("=")[0], words[0].line)
         return
     for n, word in enumerate(words):
         if word.text == "=" or (n and word.text.startswith("=")):
             notes.add("file.bad_exports", f"{words[n - 1].text} =" if n else "=", word.line)
             return
+        if word.text in ("1", "2") and re.search(r"[ \t][12]>", notes.text(word.line)):
+            continue
         if n and re.fullmatch(r"\d[\w.]*", word.text):
             notes.add("file.bad_exports", f"{words[n - 1].text} {word.text}"[:80], word.line)
             return
@@ -214,25 +241,33 @@ def _variable(name: str, setting: Setting, notes: fill.Notes) -> None:
         notes.add("file.bad_exports", f"{name}={fill.shown(value)} (0,1,2,3)", line)
 
 
-def _variables(given: dict[str, Setting], notes: fill.Notes) -> None:
+def _variables(given: dict[str, Setting], text: str, notes: fill.Notes) -> None:
     """Names that nobody reads on Ascend."""
     for name, setting in given.items():
         value, line = setting.value, setting.line
         if not value or setting.open:
             continue
-        if name == "CUDA_VISIBLE_DEVICES" and _ascend(given):
+        if name == "CUDA_VISIBLE_DEVICES" and _ascend(given, text):
+            # a branch may be for GPUs
+            if notes.text(line)[:1].isspace():
+                continue
             notes.add("file.bad_exports", "CUDA_VISIBLE_DEVICES (ASCEND_RT_VISIBLE_DEVICES)", line)
         elif name not in KNOWN:
             meant = _meant(name)
-            if meant and meant not in given:
+            # one that the script itself uses is a name of its own
+            own = re.search(rf"\$\{{?!?{name}\b", text)
+            if meant and meant not in given and not own:
                 notes.add("file.bad_exports", f"{name} ({meant})", line)
 
 
-def _ascend(given: dict[str, Setting]) -> bool:
-    """Whether a script is for Ascend, and does not choose its devices as Ascend does."""
-    return "ASCEND_RT_VISIBLE_DEVICES" not in given and any(
-        name.startswith(("HCCL_", "ASCEND_", "MS_", "PYTORCH_NPU_", "NPU_")) for name in given
-    )
+_GPU = re.compile(r"nvidia|device_target[ =]+[\"']?GPU|\bNCCL_[A-Z]")
+
+
+def _ascend(given: dict[str, Setting], text: str) -> bool:
+    """Whether a script is for Ascend alone, and does not choose its devices as Ascend does."""
+    if "ASCEND_RT_VISIBLE_DEVICES" in given or _GPU.search(text):
+        return False
+    return any(name.startswith(("HCCL_", "ASCEND_", "PYTORCH_NPU_", "NPU_")) for name in given)
 
 
 def _pairs(value: str, known: tuple[str, ...]) -> str:
@@ -347,13 +382,13 @@ def _numbers(
     if rank and nodes and nodes[0] > 0 and rank[0] >= nodes[0]:
         notes.add("file.bad_launch", f"--node_rank {rank[0]} ({nodes[0]})", rank[1])
     face = given.get("HCCL_SOCKET_IFNAME")
-    if face and face.value == "lo" and nodes and nodes[0] > 1:
+    if face and not face.changed and face.value == "lo" and nodes and nodes[0] > 1:
         notes.add("file.bad_launch", f"HCCL_SOCKET_IFNAME=lo ({nodes[0]})", face.line)
     timeout = number("cluster-time-out")
     if timeout and timeout[0] < 1:
         notes.add("file.bad_launch", f"--cluster_time_out {timeout[0]}", timeout[1])
     each, cards = number("nproc-per-node"), given.get("ASCEND_RT_VISIBLE_DEVICES")
-    if each and cards and _CARDS.fullmatch(cards.value) and "-" not in cards.value:
+    if each and cards and not cards.changed and _CARDS.fullmatch(cards.value) and "-" not in cards.value:
         shown = len({part for part in cards.value.split(",") if part})
         if each[0] > shown:
             notes.add("file.bad_launch", f"--nproc_per_node {each[0]} (ASCEND_RT_VISIBLE_DEVICES={cards.value})",

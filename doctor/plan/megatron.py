@@ -135,7 +135,8 @@ OVERRIDES = {
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGN = re.compile(r"([A-Za-z_]\w*)(\+?)=")
-_NUMBER = re.compile(r"[-+]?\d+")
+_NUMBER = re.compile(r"[-+]?\d+(?:_\d+)*")
+"""What ``int`` takes: Python allows underscores between digits."""
 _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _MARK = re.compile(r"\x01(\d+)\x02")
 _VALUE = re.compile(r"[\w.+/-]{1,200}")
@@ -153,11 +154,38 @@ class Word(NamedTuple):
     array: tuple[Word, ...] | None = None
 
 
+_DOCUMENT = re.compile(r"(?<![<(])<<-?[ \t]*(['\"\\]?)([A-Za-z_]\w{0,60})")
+_SCRIPT = re.compile(r"\b(?:bash|sh|sbatch|ssh|srun)\b|\.sh\b|\.bashrc\b")
+
+
+def without_documents(text: str) -> str:
+    """A script without the lines of its here-documents, which are text for another program; those that are handed to
+    a shell or written to a script stay. Empty lines stand in their place."""
+    if "<<" not in text:
+        return text
+    lines = text.split("\n")
+    last = {line.strip(): n for n, line in enumerate(lines)}
+    n = 0
+    while n < len(lines):
+        line = lines[n]
+        n += 1
+        found = _DOCUMENT.search(line)
+        if not found or line.lstrip().startswith("#") or last.get(found[2], -1) < n:
+            continue
+        kept = _SCRIPT.search(line) is not None
+        while n < len(lines) and lines[n].strip() != found[2]:
+            if not kept:
+                lines[n] = ""
+            n += 1
+    return "\n".join(lines)
+
+
 def words_of(text: str) -> list[list[Word]]:
     """Statements of a script as lists of words; comments are left out, ``\\`` at the end of a line joins lines.
 
     Newlines inside quotes stay in the word, so that the line of every part can be counted.
     """
+    text = without_documents(text)
     statements: list[list[Word]] = [[]]
     position, line, total = 0, 1, 0
     size = len(text)
@@ -369,6 +397,9 @@ class Shell:
             return known if known is not None else "${" + inner + "}"
         if rest[:2] in (":-", ":=") or rest[:1] in ("-", "="):
             fallback = rest[2:] if rest[0] == ":" else rest[1:]
+            if len(fallback) > 1 and fallback[0] == fallback[-1] and fallback[0] in "'\"":
+                # ${PORT:-"6000"}: the quotes are those of the shell
+                fallback = fallback[1:-1]
             return known if known else self._flat(fallback, depth)
         return "${" + inner + "}"
 
@@ -377,7 +408,8 @@ def _marked(words: list[Word]) -> str:
     """The text of a variable; behind a single word the line of its assignment, for whoever reads the value."""
     if len(words) == 1 and words[0].line and _VALUE.fullmatch(words[0].text):
         return f"{words[0].text}\x01{words[0].line}\x02"
-    return " ".join(w.text for w in words)
+    # inside another value the lines of this one count for nothing
+    return " ".join(w.text for w in words).replace("\n", " ")
 
 
 def _arithmetic(text: str, values: dict[str, list[Word]]) -> str:
@@ -396,7 +428,8 @@ def _arithmetic(text: str, values: dict[str, list[Word]]) -> str:
             tree = ast.parse(filled.strip(), mode="eval")
         result = _whole(tree.body, 0)
     except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
-        return "$((" + text + "))"
+        # one word, as for the shell
+        return "$((" + "".join(text.split()) + "))"
     return str(result)
 
 
@@ -502,7 +535,7 @@ def read(path: str, text: str) -> Plan | None:
     launcher: list[Word] = []
     for words in commands(text):
         given = options(words)
-        if sum(mark in given for mark in _MARKS) >= 2 and len(given) > len(best):
+        if sum(mark in given for mark in _MARKS) >= 2 and len(given) > len(best) and not _own(words):
             best, launcher = given, words
         elif not best and any("run_mindformer" in w.text for w in words):
             return _mindformers(path, text, words, given)
@@ -542,6 +575,21 @@ def read(path: str, text: str) -> Plan | None:
     return plan
 
 
+def _own(words: list[Word]) -> bool:
+    """Whether a program writes most options of two words with underscores: it is not Megatron-LM, its options are its
+    own."""
+    script = next((n for n, word in enumerate(words) if _plain(word.text).endswith(".py")), 0)
+    known = OPTIONS.keys() | FLAGS.keys() | OTHERS
+    names = [_plain(word.text)[2:].partition("=")[0] for word in words[script:] if word.text.startswith("--")]
+    names = [name for name in names if name.replace("_", "-") in known]
+    return sum("_" in name for name in names) > sum("-" in name for name in names)
+
+
+def _certain(best: dict[str, Option], texts: list[str]) -> bool:
+    """Whether a command is one of Megatron-LM beyond doubt: other programs have layers and a hidden size too."""
+    return len(SIGNS & best.keys()) > 1 or any(_ENTRY.search(text) for text in texts)
+
+
 def _spelling(notes: fill.Notes, best: dict[str, Option]) -> None:
     """Options and words one letter away from one that exists. An option may be cut short as long as it is clear
     (argparse), and extensions have options of their own: only near misses are noted."""
@@ -574,6 +622,19 @@ moe-grouped-gemm recompute-activations squared-relu no-bias-swiglu-fusion no-bia
 manual-gc eod-mask-loss reset-position-ids reset-attention-mask
 """)
 """Options that take no value (``store_true`` in arguments.py)."""
+SIGNS = fill.words("""
+tensor-model-parallel-size pipeline-model-parallel-size max-position-embeddings num-attention-heads lr-decay-style
+distributed-backend transformer-impl use-mcore-models make-vocab-size-divisible-by no-load-optim no-load-rng
+untie-embeddings-and-output-weights tokenizer-type lr-warmup-fraction no-masked-softmax-fusion disable-bias-linear
+global-batch-size
+""")
+"""Options that mark a command as one of Megatron-LM."""
+_CORE = fill.words("""
+use-mcore-models use-legacy-models context-parallel-size attention-backend ckpt-format moe-ffn-hidden-size
+multi-latent-attention expert-tensor-parallel-size mock-data
+""")
+"""Options that Megatron-LM has since its core holds the model."""
+_ENTRY = re.compile(r"(?:^|/)(?:pre|post)train_\w+\.py$")
 TOKENIZERS = (
     "BertWordPieceLowerCase", "BertWordPieceCase", "GPT2BPETokenizer", "SentencePieceTokenizer",
     "GPTSentencePieceTokenizer", "HuggingFaceTokenizer", "Llama2Tokenizer", "Llama3Tokenizer", "MistralTokenizer",
@@ -624,9 +685,10 @@ def _style(notes: fill.Notes, best: dict[str, Option], words: list[Word]) -> Non
     known = OTHERS | UNEVEN | OPTIONS.keys() | FLAGS.keys() | limits.MEGATRON.keys() | CHOICES.keys() | SWITCHES
     texts = [_plain(word.text) for word in words]
     script = next((n for n, text in enumerate(texts) if text.endswith(".py")), len(words))
+    certain = _certain(best, texts)
     for n, word in enumerate(words):
         text = texts[n]
-        if n < script or not text.startswith("--"):
+        if not certain or n < script or not text.startswith("--"):
             continue
         bare = text[2:].partition("=")[0]
         name = bare.replace("_", "-")
@@ -662,23 +724,45 @@ def _style(notes: fill.Notes, best: dict[str, Option], words: list[Word]) -> Non
         if near:
             line = best["tokenizer-type"].source or best["tokenizer-type"].line
             notes.add("file.near_values", f"--tokenizer-type {kind[0]} ({near})", line)
+    # fine-tuning, multimodal entries and loaders of their own take files of other kinds
+    plain = any(text.endswith(("pretrain_gpt.py", "pretrain_bert.py", "pretrain_t5.py")) for text in texts)
+    plain = plain and not {"sft", "dataset-provider", "dataloader-type", "tokenizer-prompt-format"} & best.keys()
     for name in ("data-path", "train-data-path"):
         values = best[name].values if name in best else ()
         for value in values[:50]:
-            if value.lower().endswith(NO_PREFIX) and "$" not in value:
+            if value.lower().endswith(NO_PREFIX if plain else NO_PREFIX[:2]) and "$" not in value:
                 notes.add("file.wrong_files", f"--{name} {value[-60:]}", best[name].source or best[name].line)
     _twice(notes, words, script)
+
+
+_OPENS = re.compile(r"(?:^|;|\b(?:then|else|do))[ \t]*(if|case)\b")
+_LONG = re.compile(r"--([A-Za-z][\w-]{0,80})")
+_CLOSES = re.compile(r"(?:^|;)[ \t]*(?:fi|esac)\b")
+
+
+def optional(lines: list[str]) -> set[str]:
+    """Options that a script adds in a branch only: which of them a run has is not known."""
+    found: set[str] = set()
+    depth = 0
+    for line in lines:
+        bare = line.strip()
+        depth += len(_OPENS.findall(bare))
+        if depth:
+            found.update(name.replace("_", "-") for name in _LONG.findall(bare))
+        depth = max(0, depth - len(_CLOSES.findall(bare)))
+    return found
 
 
 def _twice(notes: fill.Notes, words: list[Word], script: int) -> None:
     """Options that stand twice with different values: argparse takes the last one and says nothing."""
     seen: dict[str, tuple[str, int]] = {}
+    maybe = optional(notes.lines)
     for n, word in enumerate(words[:-1]):
         text, after = _plain(word.text), _plain(words[n + 1].text)
         if n < script or not text.startswith("--") or after.startswith("--") or "=" in text:
             continue
         name = text[2:].replace("_", "-")
-        if name in seen and seen[name][0] != after and name in OPTIONS:
+        if name in seen and seen[name][0] != after and name in OPTIONS and name not in maybe:
             for line in (seen[name][1], word.line):
                 notes.add("file.duplicate_keys", text, line)
         seen[name] = after, word.line
@@ -741,14 +825,15 @@ def _layers(plan: Plan, notes: fill.Notes, best: dict[str, Option]) -> None:
 
 def _lost(plan: Plan, notes: fill.Notes, text: str, best: dict[str, Option]) -> None:
     """A variable for one size that nothing uses, while the option takes the variable of another size."""
-    used = set(_USED.findall(text))
+    used = set(_USED.findall(text)) | set(re.findall(r"(?m)\bfor[ \t]+([A-Za-z_]\w*)", text))
     for name, option in NAMES_OF_SIZES.items():
         given = re.search(rf"(?m)^[ \t]*(?:export[ \t]+)?{name}=\S", text)
         if not given or name in used or option not in best:
             continue
         line = notes.text(best[option].line)
-        other = next((o for o in _USED.findall(line) if o in NAMES_OF_SIZES and o != name), "")
-        if other and f"--{option}" in line:
+        taken = re.search(rf"--{option}[ \t=]+['\"]?\$\{{?([A-Za-z_]\w*)", line)
+        other = taken[1] if taken and taken[1] in NAMES_OF_SIZES and taken[1] != name else ""
+        if other:
             notes.add("file.lost_variables", f"{name} (--{option} ${other})", best[option].line)
             notes.add("file.lost_variables", name, text.count("\n", 0, given.end()) + 1)
 
@@ -792,14 +877,16 @@ def _together(notes: fill.Notes, best: dict[str, Option]) -> None:
     def word(name: str) -> str:
         return best[name].values[0] if name in best and best[name].values else ""
 
+    maybe = optional(notes.lines)
     for one, other in CONFLICTS:
-        if one in best and other in best and "0" not in (word(one), word(other)):
+        if one in best and other in best and "0" not in (word(one), word(other)) and not {one, other} & maybe:
             for name in (one, other):
                 notes.add("file.conflicts", f"--{name}", best[name].line)
     kind = word("recompute-granularity")
     if kind == "full" and "recompute-activations" not in best:
         for name in ("recompute-method", "recompute-num-layers"):
-            if name not in best:
+            # the number was 1 by default before Megatron core
+            if name not in best and (name == "recompute-method" or _CORE & best.keys()):
                 notes.add("file.lacking_options", f"--recompute-granularity full (--{name})",
                           best["recompute-granularity"].line)  # fmt: skip
     pieces = "num-layers-per-virtual-pipeline-stage"
@@ -839,12 +926,19 @@ def _broken(notes: fill.Notes, best: dict[str, Option], words: list[Word]) -> No
             notes.add("file.broken_options", f"{text} (--{name})", word.line)
     numbers = (OPTIONS.keys() | limits.MEGATRON.keys() | CHOICES.keys()) - FLAGS.keys()
     for name in numbers & best.keys():
-        if not best[name].values:
+        # "" is a value too, though it leaves no word here
+        quoted = re.search(rf"--{name}[ \t=]+['\"]", notes.text(best[name].line).replace("_", "-"))
+        if not best[name].values and not quoted:
             notes.add("file.broken_options", f"--{name}", best[name].line)
 
 
 _SPACED = re.compile(r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w{0,60})[ \t]+=[ \t]*\S")
 _USED = re.compile(r"\$\{?([A-Za-z_]\w*)")
+_SETS = re.compile(
+    r"(?m)(?:^|[\s;(])([A-Za-z_]\w*)\+?=|\bfor[ \t]+([A-Za-z_]\w*)|\$\{([A-Za-z_]\w*):?[=?-]|"
+    r"-v[ \t]+([A-Za-z_]\w*)|\blet[ \t]+['\"]?([A-Za-z_]\w*)"
+)
+_READS = re.compile(r"(?m)\b(?:read|readarray|mapfile|getopts|local|declare)\b([^\n;|<]{0,300})")
 _CONNECTIONS = re.compile(r"(?m)^[ \t]*(?:export[ \t]+)?CUDA_DEVICE_MAX_CONNECTIONS=['\"]?(\w+)")
 
 
@@ -853,7 +947,10 @@ def _unset(plan: Plan, notes: fill.Notes, text: str, best: dict[str, Option]) ->
     and the connections the script asks for."""
     from doctor.plan.spelling import distance
 
-    given = set(re.findall(r"(?m)(?:^|[\s;])([A-Za-z_]\w*)\+?=", text))
+    text = without_documents(text)
+    given = {name for names in _SETS.findall(text) for name in names if name}
+    for names in _READS.findall(text):
+        given |= set(re.findall(r"[A-Za-z_]\w*", names))
     used = {name for option in best.values() for value in option.values for name in _USED.findall(value)}
     spaced = {match[1]: match.start(1) for match in _SPACED.finditer(text)}
     everywhere = set(_USED.findall(text))
@@ -926,7 +1023,7 @@ def _special(plan: Plan, notes: fill.Notes, best: dict[str, Option]) -> None:
         if option in best:
             put("precision.compute", dtype, option)
             put("precision.params", dtype, option)
-    if "bf16" in best and "fp16" in best:
+    if "bf16" in best and "fp16" in best and not {"bf16", "fp16"} & optional(notes.lines):
         spots = tuple((best[n].line, notes.text(best[n].line)) for n in ("bf16", "fp16"))
         plan.put("precision.both", Value(True, "set", plan.file, spots[0][0], "bf16", spots[0][1], "", spots))
     plan.default("precision.compute", "float32", WHOSE)

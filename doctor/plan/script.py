@@ -101,9 +101,9 @@ def read(path: str, text: str) -> Plan | None:
         line = getattr(error, "lineno", 1) or 1
         trouble = Trouble("python_syntax", path, line, {"why": str(getattr(error, "msg", error))[:200]})
         return fill.failed(plan, trouble, text)
-    reader = _Reader(plan, fill.Notes(text.splitlines()))
-    reader.constants(tree)
     imported = arguments.Names(tree)
+    reader = _Reader(plan, fill.Notes(text.splitlines()), imported)
+    reader.constants(tree)
     for count, node in enumerate(ast.walk(tree)):
         if count > MAX_NODES:
             break
@@ -124,8 +124,8 @@ def read(path: str, text: str) -> Plan | None:
 
 
 class _Reader:
-    def __init__(self, plan: Plan, notes: fill.Notes) -> None:
-        self.plan, self.notes = plan, notes
+    def __init__(self, plan: Plan, notes: fill.Notes, imported: arguments.Names) -> None:
+        self.plan, self.notes, self.imported = plan, notes, imported
         self.known: dict[str, tuple[Any, int]] = {}
         """constants by name: value and line; _NOT where a name is assigned more than once"""
         self.public: set[str] = set()
@@ -262,7 +262,9 @@ class _Reader:
             if target is None:
                 continue
             value, line = self.literal(expression)
-            if value is _NOT:
+            # an empty default that a condition asks for stands for "not given"
+            unset = not value and not isinstance(expression, ast.Constant) and not self.imported.certain(expression)
+            if value is _NOT or unset:
                 self.plan.block(target, f"{key} at line {expression.lineno} is no literal")
                 continue
             if target == "parallel.mode":

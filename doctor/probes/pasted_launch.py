@@ -16,6 +16,9 @@ NAME = "rank_table.json"
 """What a pasted rank table is called."""
 
 
+_CLUSTER = ("MS_ROLE", "MS_WORKER_NUM", "MS_SCHED_HOST", "MS_SCHED_PORT")
+
+
 def is_rank_table(text: str) -> bool:
     """Does the text hold a rank table? A broken one counts: it is recognised by its lists, not by being JSON."""
     return text.lstrip("\ufeff \t\r\n")[:1] == "{" and _TABLE.search(text[: 1 << 20]) is not None
@@ -36,6 +39,9 @@ def from_text(text: str) -> dict[str, Raw]:
     variables = environment(head)
     # what only a shell can fill in says nothing, but a path may be extended by it
     known = {name: value for name, value in variables.items() if name.endswith("PATH") or not is_open(value)}
+    if any(is_open(variables.get(name, "")) for name in _CLUSTER):
+        # a part of a cluster that the shell fills in: the rest alone would look incomplete
+        known = {name: value for name, value in known.items() if name not in _CLUSTER}
     mattering = {name: value for name, value in known.items() if _relevant(name)}
     telling = [name for name in mattering if name not in _EVERYWHERE]
     if telling and (len(mattering) > 2 or len(known) == len(mattering)):

@@ -167,7 +167,11 @@ def environment(text: str) -> dict[str, str]:
     for line in text.splitlines()[: 4 * LINES]:
         match = _DUMP.fullmatch(line.strip()[:WIDTH])
         if match is not None:
-            found[match.group(1)] = _plain(match.group(2).strip())
+            value = match.group(2).strip()
+            if line.lstrip().startswith("export ") and value[:1] not in ("'", '"', "$", "`"):
+                # a line of a script: what follows is a comment or another command
+                value = re.split(r"\s+#|;|\s*&&", value, maxsplit=1)[0].rstrip()
+            found[match.group(1)] = _plain(value)
     return found
 
 

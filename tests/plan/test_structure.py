@@ -104,3 +104,78 @@ def test_a_model_type_that_is_no_word_is_said_and_never_raises(kind):
 
     sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100}
     assert values("config.json", json.dumps({"model_type": kind, **sizes}), "empty_keys") == ["model_type"]
+
+
+EXPORT = "export HCCL_BUFFSIZE=200\n"
+PRETRAIN = (
+    "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 12 --hidden-size 768 --num-attention-heads 12 "
+    "--max-position-embeddings 1024 --tensor-model-parallel-size 1 --micro-batch-size 1 --global-batch-size 16 "
+    "--train-iters 1000 --lr 1e-4 "
+)
+LISTS = (
+    "foreign_marks", "bad_exports", "bad_launch", "unknown_options", "stray_words", "broken_options", "unset_names",
+    "lost_variables", "conflicts", "duplicate_keys", "wrong_files", "wrong_types", "lacking_options",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [
+    # text for another program: a configuration, Python, a usage message
+    "export HCCL_BUFFSIZE=200\ncat > a.ini <<EOF\nPORT = 80\nexport A = 1\nMASTER_ADDR = n0:29500\nEOF\nmsrun a.py\n",
+    "export HCCL_BUFFSIZE=200\npython - <<'PY'\nNUM = 3\nPY\ncat <<-U\n用法： bash run.sh --config xx，--tp 8\nU\n",
+    "export HCCL_BUFFSIZE=200\nlog \"请使用 --model xx，再重试\"\npython t.py --a 1  # 使用 --tp 8，否则失败\n",
+    # names that are given while the script runs
+    "export HCCL_BUFFSIZE=200\nwhile read -r key value; do\n  export $key=\"$value\"\ndone < .env\n",
+    EXPORT + "export $(grep -v '^#' .env | sed 's/ *= */=/g')\nexport HCCL_CONNECT_TIMEOUT=600 2>/dev/null\n",
+    # names of the script's own
+    "export HCCL_BUFFSIZE=200\nMASTER_HOST=10.0.0.1\nMASTER_PORT1=29501\n"
+    "torchrun --master_addr $MASTER_HOST --master_port $MASTER_PORT1 a.py\n",
+    "MASTER_PORT=${MASTER_PORT:-\"6000\"}\nMASTER_ADDR=${MASTER_ADDR:-'localhost'}\nNNODES=${SLURM_NNODES:-\"1\"}\n"
+    "torchrun --nnodes $NNODES --master_addr $MASTER_ADDR --master_port $MASTER_PORT a.py\n",
+    # GPUs beside NPUs
+    "export CUDA_VISIBLE_DEVICES=0,1\nexport MS_WORKER_NUM=2\nexport MS_SCHED_HOST=127.0.0.1\npython t.py\n",
+    "if command -v npu-smi; then\n  " + EXPORT + "else\n  export CUDA_VISIBLE_DEVICES=0,1\nfi\npython t.py\n",
+    # stages with devices of their own
+    "export ASCEND_RT_VISIBLE_DEVICES=0,1,2,3\ntorchrun --nproc_per_node 4 t.py\nexport ASCEND_RT_VISIBLE_DEVICES=0\n"
+    "torchrun --nproc_per_node 1 e.py\n",
+    # programs that are not Megatron-LM
+    EXPORT + "python train.py --hidden_size 768 --num_layers 12 --micro_batch_size 4 --seq_length 1024 "
+    "--learning_rate 1e-4 --sequence_parallel True\n",
+    EXPORT + "python bench.py --num-layers 24 --hidden-size 1024 --seq-len 2048 --num-heads 16 --fp16 True\n",
+    # options of branches, quoted nothing, loops, numbers as Python reads them, fine-tuning on JSON
+    "O=''\nif [ $1 = a ]; then\n  O+=' --fp16 --lr-warmup-fraction 0.01 --load a'\nelse\n"
+    "  O+=' --bf16 --lr-warmup-iters 9 --load b'\nfi\n" + PRETRAIN + "$O --mock-data\n",
+    'L=""\n' + PRETRAIN + '--bf16 --load "$L" --mock-data\n',
+    "for TP in 1 2; do\nPP=1\n" + PRETRAIN + "--context-parallel-size $TP --bf16 --mock-data\ndone\n",
+    "S=146_484_375\nI=$(( ${T} / ${G} / 4 ))\n" + PRETRAIN + "--lr-decay-iters $S --eval-interval ${I} --mock-data\n",
+    PRETRAIN.replace("pretrain_gpt", "train_vlm") + "--bf16 --data-path sft.json\n",
+    PRETRAIN + "--bf16 --recompute-granularity full --recompute-method uniform --data-path a\n",
+])  # fmt: skip
+def test_what_working_scripts_do_is_no_mistake(text):
+    assert {what: values("run.sh", text, what) for what in LISTS if values("run.sh", text, what)} == {}
+
+
+@pytest.mark.parametrize(("text", "what"), [
+    ("cat > run.sh <<EOF\nexport HCCL_BUFFSIZE = 200\nmsrun a.py\nEOF\nbash run.sh\n", "bad_exports"),
+    ("export $MASTER_ADDR=10.0.0.1\nmsrun a.py\n", "bad_exports"),
+    ("export MASTER_PROT=29500\nmsrun a.py\n", "bad_exports"),
+    ("export HCCL_BUFFSIZE=200\nexport CUDA_VISIBLE_DEVICES=0\npython t.py\n", "bad_exports"),
+    ("export ASCEND_RT_VISIBLE_DEVICES=0\ntorchrun --nproc_per_node 4 t.py\n", "bad_launch"),
+    (PRETRAIN + "--bf16 --hidden_dropout 0.1 --mock-data\n", "unknown_options"),
+    (PRETRAIN + "--bf16 --data-path a.bin\n", "wrong_files"),
+    (PRETRAIN + "--bf16 --load --mock-data\n", "broken_options"),
+    (PRETRAIN + "--bf16 --lr-warmup-fraction 0.1 --lr-warmup-iters 10 --mock-data\n", "conflicts"),
+])  # fmt: skip
+def test_the_mistakes_beside_them_are_still_told(text, what):
+    assert values("run.sh", text, what)
+
+
+@pytest.mark.parametrize("text", [
+    "p.add_argument('--seed', default=None, type=int)\nif a.seed is not None:\n    ms.set_seed(a.seed)\n",
+    "p.add_argument('--keep', default='5', type=int)\nms.CheckpointConfig(keep_checkpoint_max=a.keep)\n",
+    "def build(seed):\n    ms.set_seed(seed)\nseed = 'a'\n", "agent.train(True)\nagent.train('x')\n",
+    "for _ in itertools.repeat(0):\n    pass\n", "ms.DynamicLossScaleManager(scale_factor=2.0)\n",
+    "ms.mint.nn.Dropout(p=1.0)\n", "ms.nn.cosine_decay_lr(min_lr=0.0, max_lr=29.0, total_step=9, step_per_epoch=3)\n",
+])  # fmt: skip
+def test_defaults_other_objects_and_what_mindspore_takes_are_no_wrong_arguments(text):
+    head = "import itertools\nimport mindspore as ms\nimport mindspore.dataset as ds\nfrom mindspore import Model\n"
+    assert values("t.py", head + "ms.set_context(mode=0)\n" + text, "bad_arguments") == []

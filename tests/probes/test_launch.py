@@ -220,3 +220,8 @@ def test_a_comment_line_is_no_command():
     assert [command.words for command in commands("# msrun a.py\n  # export A=1\nmsrun b.py # msrun c.py")] == [
         ("msrun", "b.py")
     ]
+
+
+def test_a_comment_behind_an_export_is_no_part_of_the_value():
+    text = "export MS_ROLE=MS_SCHED   # the scheduler\nexport GLOG_v=3; export A='1 # 2'\nB=1 # 2\n"
+    assert environment(text) == {"MS_ROLE": "MS_SCHED", "GLOG_v": "3", "B": "1 # 2"}

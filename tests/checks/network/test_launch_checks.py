@@ -286,3 +286,17 @@ def test_launch_and_table_of_two_hosts_are_compared(there, rules):
     report = compare.against(run.report(), run.facts, example({**items, **there}), run.options, base)
     failing = {f.id for f in report.findings if f.verdict is Verdict.FAIL and f.id[-3:-1] == "59"}
     assert failing == rules
+
+
+def test_devices_that_a_script_sets_again_for_a_later_command_are_not_those_of_the_first():
+    text = (
+        "export ASCEND_RT_VISIBLE_DEVICES=0,1,2,3\ntorchrun --nproc_per_node=4 a.py\n"
+        "export ASCEND_RT_VISIBLE_DEVICES=0\ntorchrun --nproc_per_node=1 b.py\n"
+    )
+    assert not failed(checks.processes_visible(launch(text)))
+
+
+def test_a_size_of_the_cluster_that_the_shell_fills_in_is_not_missing():
+    text = "export MS_WORKER_NUM=${N}\nexport MS_SCHED_HOST=127.0.0.1\nexport MS_SCHED_PORT=8118\nMS_ROLE=MS_SCHED\n"
+    assert not failed(checks.cluster_variables(launch(text)))
+    assert failed(checks.cluster_variables(launch(text.partition("\n")[2])))
