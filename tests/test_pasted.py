@@ -199,3 +199,26 @@ def test_a_pasted_command_that_starts_a_container_is_judged_with_its_line_and_a_
     path.write_text("npu-smi info -l\n" + run.format(nodes))
     report = diagnose([str(path)])
     assert (report.verdict, report.diagnoses) == ("unknown", ())
+
+
+SCRIPT = """#!/bin/bash
+SIZE=(--num-layers 32 --hidden-size 4096 --num-attention-heads 30 --seq-length 4096 --max-position-embeddings 4096)
+torchrun --nproc_per_node 8 pretrain_gpt.py ${SIZE[@]} --tensor-model-parallel-size 8 --micro-batch-size 1 --bf16 \\
+  --train-iters 100 --data-path d/x
+"""
+
+
+@pytest.mark.parametrize("name", ["pretrain.sh", "paste.txt"])
+def test_a_launch_script_is_judged_like_a_configuration_and_not_called_healthy(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(SCRIPT)
+    first = diagnose([str(path)]).diagnoses[0]
+    assert (first.rule, first.evidence[0].source, first.evidence[0].line) == ("CFG520", str(path), 2)
+
+
+def test_what_a_script_would_print_is_no_failure(tmp_path: Path) -> None:
+    path = tmp_path / "start.sh"
+    path.write_text('#!/bin/bash\nif [ ! -d "$1" ]; then\n  echo "[ERROR] data path $1 does not exist"; exit 1\nfi\n')
+    assert not diagnose([str(path)]).diagnoses
+    path.write_text(path.read_text() + "[ERROR] data path /data does not exist\n")
+    assert [d.rule for d in diagnose([str(path)]).diagnoses] == ["DATA010"]

@@ -780,7 +780,10 @@ def _needed(notes: fill.Notes, best: dict[str, Option], words: list[Word]) -> No
         "model-config",
         "mm-model",
         "use-mp-args-from-checkpoint-args",
+        "advantage-estimator",
     }
+    # trainers of reinforcement learning count rollouts
+    exempt |= {name for name in best if name.startswith("rollout-")}
     if not hidden and not exempt & best.keys() and "tensor-model-parallel-size" in best:
         for name in REQUIRED:
             # argparse takes the beginning of a name for the name

@@ -184,6 +184,9 @@ _CODE = lazy(
     r"(?: is)?[ =:\[(]{1,3})"
     r"(0x[0-9a-fA-F]{6,8}|[1-5]\d{5})\b|\b((?:ACL_ERROR|DRV_ERROR|HCCL_E|RT_ERROR)_[A-Z][A-Z0-9_]{2,50})\b"
 )
+_PRINTED = lazy(
+    r"\s*(?:[^\n]{0,200}?(?:\|\||&&|;|\bthen|\belse|\{|\))\s*)?(?:echo|printf)\s+(?:-\w{1,4}\s+){0,3}[\"'$\\]"
+)  # what a script would print; what it has printed is a line of its own
 _OF_OTHERS = lazy(r"Start worker process with|The new node: |[Rr]eassign rank id")
 """The launcher and the scheduler number the processes of others"""
 _RANK_ID = lazy(r"(?:Global rank id|This node \d+ rank id|\brank id): ?(\d{1,6})")
@@ -537,9 +540,9 @@ class Scanner:
             self.name,
             self._seen,
             self._lines + (0 if self._ends_with_newline or not self._seen else 1),
-            tuple(occurrences),
+            tuple(o for o in occurrences if not _PRINTED.match(o.text)),
             self._counts,
-            tuple(errors),
+            tuple(e for e in errors if not _PRINTED.match(e.text)),
             self._error_count,
             self._steps,
             self._step_line,
