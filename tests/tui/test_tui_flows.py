@@ -6,7 +6,7 @@ import random
 import tarfile
 import threading
 
-from screen_helpers import HEAD, diagnose, eventually, paste, settle, text_of
+from screen_helpers import HEAD, diagnose, eventually, paste, settle, shows, text_of
 from textual.widgets import Input
 
 from doctor import engine
@@ -360,7 +360,7 @@ async def test_a_diagnosis_that_was_left_is_there_again_without_reading_it_anew(
         report = the.screen.report
         await pilot.press("escape")
         await settle(pilot)
-        assert "b  back to the last diagnosis: run" in text_of(the)
+        assert await shows(pilot, "b  back to the last diagnosis: run")
         await pilot.press("b")
         await settle(pilot)
         assert the.screen.report is report and the.job is None
@@ -371,4 +371,4 @@ async def test_a_tiny_terminal_still_shows_the_line_that_is_typed_into(app):
     async with the.run_test(size=(40, 12)) as pilot:
         await pilot.press("slash", "x")
         await settle(pilot)
-        assert "/x" in text_of(the)
+        assert await shows(pilot, "/x")

@@ -128,6 +128,7 @@ class HomeScreen(TranslatedScreen[None]):
 
     def on_screen_resume(self) -> None:
         self._fill_recent()
+        self.refresh_status()
 
     def on_resize(self) -> None:
         self._title()
