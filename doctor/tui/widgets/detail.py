@@ -41,9 +41,15 @@ class Detail(VerticalScroll):
         # a pane that is about to be shown may have no width yet, and its resize may have been told before
         self.call_after_refresh(self.on_resize)
 
+    def on_show(self) -> None:
+        # hidden it has no width, and shown again in the size it had before it hears of no resize
+        self.on_resize()
+
     def on_resize(self) -> None:
         if self.scrollable_content_region.width != self._width:
             self._lay_out()
+            # a text that changes while the screen is being laid out may be measured by what it was before
+            self.call_after_refresh(self.query_one("#detail-text", Static).refresh, layout=True)
 
     def _lay_out(self) -> None:
         size: Size = self.scrollable_content_region.size
