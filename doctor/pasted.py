@@ -87,11 +87,18 @@ def joined(pieces: Iterable[tuple[str, Piece]]) -> list[tuple[str, Piece]]:
 def judge(base: RuleBase, pieces: Sequence[tuple[str, Piece]], facts: Mapping[str, Any]) -> Judged:
     """Run the checks over what some inputs show of a machine, and judge the configurations and sources among them.
     ``facts`` are versions that the inputs name."""
-    raws, origins = answers([*(piece for piece in pieces if piece[1].kind not in FILES), *_variables(pieces)])
     own_files = [piece for piece in pieces if piece[1].kind in FILES]
     of_files, files, partly = _of_files(base, [*own_files, *_scripts(pieces)], facts)
+    shown, names = _of_machine(base, pieces)
+    findings = shown + of_files
+    return Judged(findings, checkup.diagnose(base, findings), names | files, partly)
+
+
+def _of_machine(base: RuleBase, pieces: Sequence[tuple[str, Piece]]) -> tuple[tuple[Finding, ...], frozenset[str]]:
+    """What some inputs show of a machine, and which inputs those are."""
+    raws, origins = answers([*(piece for piece in pieces if piece[1].kind not in FILES), *_variables(pieces)])
     if not raws:
-        return Judged(of_files, checkup.diagnose(base, of_files), files, partly)
+        return (), frozenset()
     run = checkup.Checkup(MemoryHost(raws, "paste"), base=base)
     for _ in run.steps():
         pass
@@ -100,9 +107,7 @@ def judge(base: RuleBase, pieces: Sequence[tuple[str, Piece]], facts: Mapping[st
     findings = tuple(
         f._replace(evidence=tuple(_of_variable(_at(e, by_title), pieces) for e in f.evidence)) for f in told
     )
-    findings += of_files
-    names = frozenset(origin.name for origin in origins.values()) | files
-    return Judged(findings, checkup.diagnose(base, findings), names, partly)
+    return findings, frozenset(origin.name for origin in origins.values())
 
 
 def check(paths: Sequence[str], base: RuleBase, facts: Mapping[str, Any], options: checkup.Options) -> static.Read:
@@ -124,19 +129,21 @@ def _launch(plan: Plan, base: RuleBase, options: checkup.Options) -> tuple[Findi
     text = yamltree.decode(data, plan.file) if isinstance(data, bytes) else data
     if not isinstance(text, str):
         return ()
-    judged = judge(base, [(plan.file, Piece("shell", 1, text))], {})
-    return static.taken(base, options, [f for f in judged.findings if f.verdict is Verdict.FAIL])
+    # what its plan shows was judged with the plan
+    shown, _ = _of_machine(base, [(plan.file, Piece("shell", 1, text))])
+    return static.taken(base, options, [f for f in shown if f.verdict is Verdict.FAIL])
 
 
 def _scripts(pieces: Iterable[tuple[str, Piece]]) -> list[tuple[str, Piece]]:
     """The commands among some pieces, with the assignments before them, which they may use."""
     apart = [piece for piece in pieces if piece[1].kind in ("shell", "environment")]
-    typed = {(name, piece.first_line) for name, piece in apart if piece.kind == "shell"}
-    whole = []
-    for name, piece in joined(apart):
-        if any((name, piece.first_line + n) in typed for n in range(piece.text.count("\n") + 1)):
-            whole.append((name, piece._replace(kind="shell")))
-    return whole
+    typed = [(name, piece.first_line) for name, piece in apart if piece.kind == "shell"]
+
+    def holds_commands(name: str, piece: Piece) -> bool:
+        last = piece.first_line + piece.text.count("\n")
+        return any(of == name and piece.first_line <= line <= last for of, line in typed)
+
+    return [(name, piece._replace(kind="shell")) for name, piece in joined(apart) if holds_commands(name, piece)]
 
 
 def named(base: RuleBase, facts: Mapping[str, tuple[Any, str, int]]) -> Judged:

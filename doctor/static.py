@@ -93,7 +93,7 @@ def judge_commands(name: str, text: str, base: RuleBase, facts: Mapping[str, Any
     start a training or a container: what else a paste shows was typed and is over."""
     from doctor.plan import shell
 
-    if name.lower().endswith(".sh"):
+    if name.lower().endswith(detect.SHELL):
         return judge_text(name, text, base, facts)
     plan = detect.read(name, text, ".sh")
     if plan is None or (plan.kind == "shell" and not shell.starts_container(text)):

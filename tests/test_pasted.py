@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from doctor import checkup, pasted, rulebase
 from doctor.engine import diagnose
+from doctor.model import Verdict
 
 SAMPLES = Path(__file__).resolve().parent.parent / "fixtures" / "hosts" / "samples"
 
@@ -222,3 +224,11 @@ def test_what_a_script_would_print_is_no_failure(tmp_path: Path) -> None:
     assert not diagnose([str(path)]).diagnoses
     path.write_text(path.read_text() + "[ERROR] data path /data does not exist\n")
     assert [d.rule for d in diagnose([str(path)]).diagnoses] == ["DATA010"]
+
+
+def test_what_a_launch_script_shows_is_told_once_by_the_check_of_files(tmp_path: Path) -> None:
+    path = tmp_path / "pretrain.sh"
+    path.write_text("export ASCEND_RT_VISIBLE_DEVICES=0,1\n" + SCRIPT)
+    found = pasted.check([str(path)], rulebase.load(), {}, checkup.Options()).findings
+    told = [(f.id, f.evidence) for f in found if f.verdict is Verdict.FAIL]
+    assert {"CFG520", "RUN776"} <= {rule for rule, _ in told} and len(set(told)) == len(told)
