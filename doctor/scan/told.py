@@ -41,6 +41,8 @@ OPENING_LINES = 12
 """Lines at the beginning of a source among which two are taken by which a new start is known."""
 OPENING_REACH = 4096
 """Bytes within which the second of them follows the first."""
+STARTS = 16
+"""Times that a process is started again at most: words that stand there more often are those of everyday lines."""
 _WORDS_OF = lazy_bytes(rb"[^\d\x00-\x1f]{24,160}")
 _INIT = lazy_bytes(rb"HcclCommInit\w{0,40} success[^\n]{0,60}?rankNum\[(\d{1,6})\]")
 
@@ -65,6 +67,7 @@ class Opening:
 
     def __init__(self) -> None:
         self._words: tuple[bytes, bytes] | None = None
+        self._met = 0
         self.again: tuple[int, float | None] = (0, None)
 
     def take(self, chunk: bytes, lines: int, *, first: bool) -> None:
@@ -77,6 +80,10 @@ class Opening:
         if self._words is None or chunk.find(self._words[0], start) < 0:
             return
         one, other = self._words
+        self._met += chunk.count(one, start)
+        if self._met > STARTS:
+            self._words, self.again = None, (0, None)
+            return
         at = len(chunk)
         for _ in range(OPENING_LINES):
             at = chunk.rfind(one, start, at)

@@ -93,6 +93,12 @@ def test_one_line_of_the_beginning_is_no_new_start():
     assert again(b"\n".join([*BEGIN, b""]) + filler + BEGIN[0] + b"\n" + filler * 200) == (0, None)
 
 
+def test_everyday_lines_that_a_source_begins_with_are_no_new_start():
+    everyday = b"\n".join([*BEGIN, b"other words that stand here now", b""])
+    assert again(everyday * 16)[0] > 0
+    assert again(everyday * 20) == again(everyday, everyday * 20) == again(*[everyday] * 40) == (0, None)
+
+
 def test_the_first_record_of_a_failure_is_no_common_start():
     line = "[ERROR] HCCL(7,python):2026-03-12-10:00:00.000.000 [a.cc:1] [7]timeout"
     assert of(line).beats == ()
