@@ -6,10 +6,8 @@ import ast
 from typing import Any
 
 from doctor.model import Answer, Evidence, fail
-from doctor.source.match import compiled, sets_graph_mode
+from doctor.source.match import compiled
 from doctor.source.tree import ClassInfo, Module, Scope
-
-__all__ = ["at", "graph_functions", "has_parameters", "holds_parameters", "reads", "sets_graph_mode", "text"]
 
 
 def at(module: Module, node: ast.AST | int, args: dict[str, Any] | None = None, *more: ast.AST, **how: Any) -> Answer:

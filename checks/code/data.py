@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from doctor.checks.code.common import at, has_parameters, sets_graph_mode, text
+from doctor.checks.code.common import at, has_parameters, text
 from doctor.model import Answer
-from doctor.source.match import NOTHING, argument, literal
+from doctor.source.match import NOTHING, argument, literal, sets_graph_mode
 from doctor.source.tree import Call, ClassInfo, Module, Scope
 
 INIT = (

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from doctor.checks.code.common import at, graph_functions, sets_graph_mode, text
+from doctor.checks.code.common import at, graph_functions, text
 from doctor.model import Answer
+from doctor.source.match import sets_graph_mode
 from doctor.source.tree import ClassInfo, Module, Scope
 
 _UNSUPPORTED: dict[type, str] = {ast.Try: "try", ast.Yield: "yield", ast.YieldFrom: "yield from", ast.Global: "global",

@@ -224,13 +224,11 @@ def spikes(curves: Curves) -> list[Seen]:
     found: list[tuple[float, Seen]] = []
     for shape in shapes(curves):
         closed = [e for e in shape.episodes if not e.open]
-        for e in closed if len(closed) < MANY or not _late(shape, closed) else ():
-            height = float(shape.x[e.peak]) - e.usual
-            found.append((height, _spike(curves, shape, e)))
+        great = closed if len(closed) < MANY or not _late(shape, closed) else []
         small = [] if shape.period is not None else [e for e in bursts(shape.x) if not _beside(shape, e)]
-        for e in small:
-            height = float(shape.x[e.peak]) - e.usual
-            found.append((height, _spike(curves, shape, e)))
+        for e in (*great, *small):
+            back = min(e.stop, len(shape.rows) - 1)
+            found.append(_spike(curves, shape, _first_high(shape.x, e), e.peak, back, e.usual, e.stop - e.start))
         found += _towers(curves, shape, small)
     found.sort(key=lambda pair: -pair[0])
     if found:
@@ -238,15 +236,17 @@ def spikes(curves: Curves) -> list[Seen]:
     return [seen for _, seen in found[:20]]
 
 
-def _spike(curves: Curves, shape: Shape, e: Episode) -> Seen:
-    row = int(shape.rows[_first_high(shape.x, e)])
-    back = int(shape.rows[min(e.stop, len(shape.rows) - 1)])
+def _spike(
+    curves: Curves, shape: Shape, first: int, peak: int, back: int, usual: float, points: int
+) -> tuple[float, Seen]:
+    """The height of a rise above what is usual, and what is told of it: from the point ``first`` on, the greatest at
+    ``peak``, over at ``back``."""
+    row, value = int(shape.rows[first]), float(shape.x[peak])
     args = {
-        **_where(curves, row), **_context(curves, row), "usual": number(e.usual),
-        "value": number(float(shape.x[e.peak])), "back": number(float(curves.at[back])),
-        "points": str(e.stop - e.start),
+        **_where(curves, row), **_context(curves, row), "usual": number(usual), "value": number(value),
+        "back": number(float(curves.at[shape.rows[back]])), "points": str(points),
     }  # fmt: skip
-    return Seen(row, args, value=float(shape.x[e.peak]), usual=e.usual)
+    return value - usual, Seen(row, args, value=value, usual=usual)
 
 
 def _beside(shape: Shape, one: Episode) -> bool:
@@ -276,12 +276,7 @@ def _towers(curves: Curves, shape: Shape, known: Sequence[Episode]) -> list[tupl
     for i in alone(x, level)[:20]:
         if covered[i] or i < 3 or i >= len(x) - 1:
             continue
-        row = int(shape.rows[i])
-        args = {
-            **_where(curves, row), **_context(curves, row), "usual": number(float(level[i])),
-            "value": number(float(x[i])), "back": number(float(curves.at[shape.rows[i + 1]])), "points": "1",
-        }  # fmt: skip
-        out.append((float(x[i] - level[i]), Seen(row, args, value=float(x[i]), usual=float(level[i]))))
+        out.append(_spike(curves, shape, i, i, i + 1, float(level[i]), 1))
     return out
 
 

@@ -253,8 +253,7 @@ def _most_of(inner: dict[str, Any]) -> bool:
 
 def _needs(notes: fill.Notes, value: dict[str, Any], inner: dict[str, Any], lines: dict[str, int]) -> None:
     """Sizes without a value, sizes that fall back to those of another model, a type that nobody can look up."""
-    for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "intermediate_size",
-                "n_embd", "n_layer", "n_head", "rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps",
+    for key in (*SIZES, "n_embd", "n_layer", "n_head", "rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps",
                 "hidden_act", "activation_function"):  # fmt: skip
         if key in inner and inner[key] is None:
             notes.add("file.empty_keys", key, lines[key])
@@ -271,8 +270,8 @@ def _needs(notes: fill.Notes, value: dict[str, Any], inner: dict[str, Any], line
             notes.add("file.lacking_keys", "model_type", lines.get("architectures", first))
         elif not isinstance(kind, str) or not kind:
             notes.add("file.empty_keys", "model_type", lines["model_type"])
-        elif kind not in TYPES and (kind.strip("/").rpartition("/")[2].lower() in TYPES or _with_size(kind)):
-            notes.add("file.near_values", f"model_type {fill.shown(kind)} ({_with_size(kind)})", lines["model_type"])
+        elif kind not in TYPES and (meant := _with_size(kind)):
+            notes.add("file.near_values", f"model_type {fill.shown(kind)} ({meant})", lines["model_type"])
     named = value.get("architectures")
     if isinstance(named, list) and not [n for n in named if isinstance(n, str) and n]:
         notes.add("file.empty_keys", "architectures", lines.get("architectures", first))
@@ -306,9 +305,11 @@ def _grown(name: str, key: str) -> bool:
 
 def _with_size(kind: str) -> str:
     """The model type behind a path, other case, or a name with a size: ``llama-7b``."""
-    word = kind.strip("/").rpartition("/")[2].lower().replace("-", "_")
-    if word in TYPES:
-        return word
+    last = kind.strip("/").rpartition("/")[2].lower()
+    word = last.replace("-", "_")
+    for known in (last, word):
+        if known in TYPES:
+            return known
     return next(
         (t for t in sorted(TYPES, key=len, reverse=True) if re.fullmatch(re.escape(t) + r"_\d+x?\d*[bm]", word)), ""
     )

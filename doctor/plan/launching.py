@@ -19,7 +19,6 @@ _SET = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _INT = re.compile(r"[+-]?\d{1,12}", re.ASCII)
 _IP = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}", re.ASCII)
 _HOST = re.compile(r"[A-Za-z0-9_](?:[\w.-]{0,250}[A-Za-z0-9_])?", re.ASCII)
-_LINK = re.compile(r"\x01\d+\x02")
 _CARDS = re.compile(r"\d{1,4}(?:-\d{1,4})?(?:,\d{1,4}(?:-\d{1,4})?)*,?", re.ASCII)
 
 NUMBERS = {
@@ -78,17 +77,17 @@ SWITCHES = ("use-parallel", "auto-trans-ckpt", "resume-training", "do-eval", "pr
 YES_NO = ("true", "false", "1", "0", "yes", "no", "y", "n", "t", "f")
 
 _MARKS = (
-    (re.compile(r"(?:^|\s)[\u2010-\u2015\u2212\uff0d]{1,2}[A-Za-z][\w-]{1,60}"), "--"),
-    (re.compile(r"(?:^|\s)[A-Za-z_]\w{0,60}=[\u201c\u201d\u2018\u2019]"), '"'),
-    (re.compile(r"(?:^|\s)--?[A-Za-z][\w-]{1,60}[ =]?[\u201c\u201d\u2018\u2019]"), '"'),
-    (re.compile(r"(?:^|\s)(?:--[A-Za-z][\w-]{1,60}|export|[A-Za-z_]\w{0,60}=\S{0,80})[\u3000\u00a0]"), " "),
-    (re.compile(r"(?:^|\s)--[A-Za-z][\w-]{1,60}[ =][\w./-]{1,80}[\uff0c\uff1b\uff1a]"), ","),
-    (re.compile(r"(?:^|\s)[A-Za-z_]\w{0,60}\uff1d\S"), "="),
+    re.compile(r"(?:^|\s)[\u2010-\u2015\u2212\uff0d]{1,2}[A-Za-z][\w-]{1,60}"),
+    re.compile(r"(?:^|\s)[A-Za-z_]\w{0,60}=[\u201c\u201d\u2018\u2019]"),
+    re.compile(r"(?:^|\s)--?[A-Za-z][\w-]{1,60}[ =]?[\u201c\u201d\u2018\u2019]"),
+    re.compile(r"(?:^|\s)(?:--[A-Za-z][\w-]{1,60}|export|[A-Za-z_]\w{0,60}=\S{0,80})[\u3000\u00a0]"),
+    re.compile(r"(?:^|\s)--[A-Za-z][\w-]{1,60}[ =][\w./-]{1,80}[\uff0c\uff1b\uff1a]"),
+    re.compile(r"(?:^|\s)[A-Za-z_]\w{0,60}\uff1d\S"),
 )
 _REMARK = re.compile(r"(?:^|\s)#.*$")
 _HAN = re.compile(r"[\u3400-\u9fff]")
-_FIRST_MARKS = (
-    re.compile(r"^\s*(?:export\s+)?(?:[A-Za-z_]\w{0,60}=|--[A-Za-z][\w-]{1,60}[ =])[\u201c\u201d\u2018\u2019]"),
+_FIRST_MARK = re.compile(
+    r"^\s*(?:export\s+)?(?:[A-Za-z_]\w{0,60}=|--[A-Za-z][\w-]{1,60}[ =])[\u201c\u201d\u2018\u2019]"
 )
 _PLAIN = {
     "\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "\u3000": " ", "\u00a0": " ", "\uff0c": ",",
@@ -113,13 +112,10 @@ def check(text: str, notes: fill.Notes) -> None:
     given = _exports(text, notes)
     _variables(given, text, notes)
     for words in megatron.commands(text):
-        _command([(_LINK.sub("", w.text), _source(w)) for w in words], given, notes)
+        _command(
+            [(megatron.unmarked(w.text), (w.line, megatron.assigned(w.text) or w.line)) for w in words], given, notes
+        )
     _loop(text, given, notes)
-
-
-def _source(word: megatron.Word) -> tuple[int, int]:
-    mark = re.search(r"\x01(\d+)\x02", word.text)
-    return word.line, int(mark[1]) if mark else word.line
 
 
 def marks(text: str, notes: fill.Notes) -> None:
@@ -131,7 +127,7 @@ def marks(text: str, notes: fill.Notes) -> None:
             continue
         line = _REMARK.sub("", line)
         # a sentence in Chinese is a message, unless the mark opens the value of an option or a variable
-        patterns = _FIRST_MARKS if _HAN.search(line) else [pattern for pattern, _ in _MARKS]
+        patterns = (_FIRST_MARK,) if _HAN.search(line) else _MARKS
         for pattern in patterns:
             found = pattern.search(line)
             if not found:
@@ -168,7 +164,7 @@ def _exports(text: str, notes: fill.Notes) -> dict[str, Setting]:
             if made is None:
                 break
             shell.assign(word)
-            value = _LINK.sub("", " ".join(w.text for w in shell.values.get(made[1], ())))
+            value = megatron.unmarked(" ".join(w.text for w in shell.values.get(made[1], ())))
             setting = Setting(value.strip(), word.line, "$" in value or "`" in value)
             _variable(made[1], setting, notes)
             before = found.get(made[1])

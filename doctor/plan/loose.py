@@ -117,7 +117,6 @@ notes.page_size       page_size
 notes.prompt_length   max_prompt_length
 notes.answer_length   max_response_length
 notes.tokens_per_device ppo_max_token_len_per_gpu
-notes.dynamic_batch   use_dynamic_bsz
 """
 NAMES: dict[str, list[str]] = {}
 """What a name means, in lower case with underscores; some tell two things."""

@@ -384,7 +384,7 @@ class Shell:
         return [Word(text, word.line)]
 
     def _flat(self, text: str, depth: int) -> str:
-        return _MARK.sub("", " ".join(w.text for w in self.expand(Word(text, 0), depth + 1)))
+        return unmarked(" ".join(w.text for w in self.expand(Word(text, 0), depth + 1)))
 
     def _parameter(self, inner: str, depth: int) -> str:
         name = _NAME.match(inner)
@@ -418,7 +418,7 @@ def _arithmetic(text: str, values: dict[str, list[Word]]) -> str:
 
     def replace(found: re.Match[str]) -> str:
         known = values.get(found[0])
-        value = _MARK.sub("", known[0].text) if known else ""
+        value = unmarked(known[0].text) if known else ""
         return value if _NUMBER.fullmatch(value) else found[0]
 
     filled = _NAME.sub(replace, text.replace("$", ""))
@@ -506,6 +506,17 @@ def commands(text: str) -> list[list[Word]]:
     return found
 
 
+def unmarked(text: str) -> str:
+    """A word without the marks that tell the lines of the assignments it comes from."""
+    return _MARK.sub("", text)
+
+
+def assigned(text: str) -> int:
+    """The line of the assignment that the text of a word comes from, 0 where it stands itself."""
+    mark = _MARK.search(text)
+    return int(mark[1]) if mark else 0
+
+
 def options(words: list[Word]) -> dict[str, Option]:
     """Options of a command by name without dashes, underscores as dashes; the last one counts."""
     found: dict[str, Option] = {}
@@ -523,9 +534,10 @@ def options(words: list[Word]) -> dict[str, Option]:
             lines.append(words[n].line)
             n += 1
         name = name.replace("_", "-")
-        mark = _MARK.search(values[0]) if values else None
-        source = int(mark[1]) if mark else lines[0] if lines and lines[0] != word.line else 0
-        found[name] = Option(name, tuple(_MARK.sub("", value) for value in values), word.line, source)
+        source = assigned(values[0]) if values else 0
+        if not source and lines and lines[0] != word.line:
+            source = lines[0]
+        found[name] = Option(name, tuple(map(unmarked, values)), word.line, source)
     return found
 
 
@@ -543,6 +555,7 @@ def read(path: str, text: str) -> Plan | None:
         return None
     plan = Plan("megatron", path)
     notes = fill.Notes(text.splitlines())
+    maybe = _optional(notes.lines)
     plan.put("file.problem", Value("", "derived", whose="the file was read"))
     if any(_SERVING.search(word.text) for word in launcher):
         plan.put("run.mode", Value("predict", "derived", whose="the name of the script"))
@@ -554,12 +567,12 @@ def read(path: str, text: str) -> Plan | None:
     for option, (name, value) in FLAGS.items():
         if option in best:
             plan.put(name, Value(value, "set", path, best[option].line, option, notes.text(best[option].line)))
-    _special(plan, notes, best)
+    _special(plan, notes, best, maybe)
     _spelling(notes, best)
     _ranges(notes, best)
-    _together(notes, best)
+    _together(notes, best, maybe)
     _broken(notes, best, launcher)
-    _style(notes, best, launcher)
+    _style(notes, best, launcher, maybe)
     _needed(notes, best, launcher)
     _layers(plan, notes, best)
     _lost(plan, notes, text, best)
@@ -578,9 +591,9 @@ def read(path: str, text: str) -> Plan | None:
 def _own(words: list[Word]) -> bool:
     """Whether a program writes most options of two words with underscores: it is not Megatron-LM, its options are its
     own."""
-    script = next((n for n, word in enumerate(words) if _plain(word.text).endswith(".py")), 0)
+    script = next((n for n, word in enumerate(words) if unmarked(word.text).endswith(".py")), 0)
     known = OPTIONS.keys() | FLAGS.keys() | OTHERS
-    names = [_plain(word.text)[2:].partition("=")[0] for word in words[script:] if word.text.startswith("--")]
+    names = [unmarked(word.text)[2:].partition("=")[0] for word in words[script:] if word.text.startswith("--")]
     names = [name for name in names if name.replace("_", "-") in known]
     return sum("_" in name for name in names) > sum("-" in name for name in names)
 
@@ -678,12 +691,12 @@ NO_PREFIX = (".bin", ".idx", ".json", ".jsonl", ".txt", ".parquet", ".csv")
 """Ends of files that are no prefix of an indexed data set (``PREFIX.bin`` and ``PREFIX.idx``)."""
 
 
-def _style(notes: fill.Notes, best: dict[str, Option], words: list[Word]) -> None:
+def _style(notes: fill.Notes, best: dict[str, Option], words: list[Word], maybe: set[str]) -> None:
     """Options written as another library writes them, and words behind a switch, which argparse refuses."""
     from doctor.plan.spelling import nearest
 
     known = OTHERS | UNEVEN | OPTIONS.keys() | FLAGS.keys() | limits.MEGATRON.keys() | CHOICES.keys() | SWITCHES
-    texts = [_plain(word.text) for word in words]
+    texts = [unmarked(word.text) for word in words]
     script = next((n for n, text in enumerate(texts) if text.endswith(".py")), len(words))
     certain = _certain(best, texts)
     for n, word in enumerate(words):
@@ -732,7 +745,7 @@ def _style(notes: fill.Notes, best: dict[str, Option], words: list[Word]) -> Non
         for value in values[:50]:
             if value.lower().endswith(NO_PREFIX if plain else NO_PREFIX[:2]) and "$" not in value:
                 notes.add("file.wrong_files", f"--{name} {value[-60:]}", best[name].source or best[name].line)
-    _twice(notes, words, script)
+    _twice(notes, words, script, maybe)
 
 
 _OPENS = re.compile(r"(?:^|;|\b(?:then|else|do))[ \t]*(if|case)\b")
@@ -740,7 +753,7 @@ _LONG = re.compile(r"--([A-Za-z][\w-]{0,80})")
 _CLOSES = re.compile(r"(?:^|;)[ \t]*(?:fi|esac)\b")
 
 
-def optional(lines: list[str]) -> set[str]:
+def _optional(lines: list[str]) -> set[str]:
     """Options that a script adds in a branch only: which of them a run has is not known."""
     found: set[str] = set()
     depth = 0
@@ -753,12 +766,11 @@ def optional(lines: list[str]) -> set[str]:
     return found
 
 
-def _twice(notes: fill.Notes, words: list[Word], script: int) -> None:
+def _twice(notes: fill.Notes, words: list[Word], script: int, maybe: set[str]) -> None:
     """Options that stand twice with different values: argparse takes the last one and says nothing."""
     seen: dict[str, tuple[str, int]] = {}
-    maybe = optional(notes.lines)
     for n, word in enumerate(words[:-1]):
-        text, after = _plain(word.text), _plain(words[n + 1].text)
+        text, after = unmarked(word.text), unmarked(words[n + 1].text)
         if n < script or not text.startswith("--") or after.startswith("--") or "=" in text:
             continue
         name = text[2:].replace("_", "-")
@@ -874,13 +886,12 @@ def _ranges(notes: fill.Notes, best: dict[str, Option]) -> None:
             notes.add("file.out_of_range", f"--split {text}", split.source or split.line)
 
 
-def _together(notes: fill.Notes, best: dict[str, Option]) -> None:
+def _together(notes: fill.Notes, best: dict[str, Option], maybe: set[str]) -> None:
     """Options that exclude, need or silence each other (arguments.py, transformer_config.py)."""
 
     def word(name: str) -> str:
         return best[name].values[0] if name in best and best[name].values else ""
 
-    maybe = optional(notes.lines)
     for one, other in CONFLICTS:
         if one in best and other in best and "0" not in (word(one), word(other)) and not {one, other} & maybe:
             for name in (one, other):
@@ -903,12 +914,8 @@ def _together(notes: fill.Notes, best: dict[str, Option]) -> None:
                   best["recompute-granularity"].line)  # fmt: skip
     groups = word("num-query-groups")
     if groups and "group-query-attention" not in best and groups not in ("1", word("num-attention-heads")):
-        notes.add("file.idle_options", f"--num-query-groups {_plain(groups)} (--group-query-attention)",
+        notes.add("file.idle_options", f"--num-query-groups {unmarked(groups)} (--group-query-attention)",
                   best["num-query-groups"].line)  # fmt: skip
-
-
-def _plain(text: str) -> str:
-    return _MARK.sub("", text)
 
 
 def _broken(notes: fill.Notes, best: dict[str, Option], words: list[Word]) -> None:
@@ -916,11 +923,11 @@ def _broken(notes: fill.Notes, best: dict[str, Option], words: list[Word]) -> No
     known = OTHERS | UNEVEN | OPTIONS.keys() | FLAGS.keys() | limits.MEGATRON.keys()
     begun = False
     for n, word in enumerate(words):
-        text = _plain(word.text)
+        text = unmarked(word.text)
         name = text.lstrip("-").replace("_", "-")
         begun = begun or text.startswith("--")
         if begun and text == "--" and n + 1 < len(words):
-            after = _plain(words[n + 1].text).replace("_", "-")
+            after = unmarked(words[n + 1].text).replace("_", "-")
             if after in known:
                 notes.add("file.broken_options", f"-- {after} (--{after})", word.line)
         elif begun and re.fullmatch(r"__[A-Za-z][\w-]+", text) and name.lstrip("-") in known:
@@ -1016,7 +1023,7 @@ def _put(plan: Plan, notes: fill.Notes, name: str, option: Option, key: str) -> 
         plan.values[name] = plan.values[name]._replace(spots=spots)
 
 
-def _special(plan: Plan, notes: fill.Notes, best: dict[str, Option]) -> None:
+def _special(plan: Plan, notes: fill.Notes, best: dict[str, Option], maybe: set[str]) -> None:
     """Options whose value is not the value of the plan."""
 
     def put(name: str, value: object, option: str) -> None:
@@ -1026,7 +1033,7 @@ def _special(plan: Plan, notes: fill.Notes, best: dict[str, Option]) -> None:
         if option in best:
             put("precision.compute", dtype, option)
             put("precision.params", dtype, option)
-    if "bf16" in best and "fp16" in best and not {"bf16", "fp16"} & optional(notes.lines):
+    if "bf16" in best and "fp16" in best and not {"bf16", "fp16"} & maybe:
         spots = tuple((best[n].line, notes.text(best[n].line)) for n in ("bf16", "fp16"))
         plan.put("precision.both", Value(True, "set", plan.file, spots[0][0], "bf16", spots[0][1], "", spots))
     plan.default("precision.compute", "float32", WHOSE)
@@ -1151,9 +1158,7 @@ def _mindformers(path: str, text: str, words: list[Word], given: dict[str, Optio
             )
             fill.put(plan, notes, name, value, given[option].line, option, path)
     # msrun_launcher.sh "command" WORKERS [LOCAL …]
-    counts = [
-        w for n, w in enumerate(words) if _MARK.sub("", w.text).isdigit() and not words[n - 1].text.startswith("--")
-    ]
+    counts = [w for n, w in enumerate(words) if unmarked(w.text).isdigit() and not words[n - 1].text.startswith("--")]
     workers = given.get("worker-num")
     if workers and workers.values and workers.values[0].isdigit():
         fill.put(plan, notes, "parallel.devices", int(workers.values[0]), workers.line, "worker_num", path)

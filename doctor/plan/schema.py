@@ -382,7 +382,6 @@ notes.page_size      int     token  tokens of one page of the key and value cach
 notes.prompt_length  int     token  longest prompt in reinforcement learning
 notes.answer_length  int     token  longest answer in reinforcement learning
 notes.tokens_per_device int  token  most tokens of one pass of PPO on a device
-notes.dynamic_batch  bool    -      passes of PPO are filled by tokens, not by samples
 notes.bnb            bool    -      weights are quantized by bitsandbytes
 """
 

@@ -41,7 +41,6 @@ _NODES = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
 """Device nodes that every container with an NPU needs beside those of its cards (installation guides of CANN)."""
 _HIDDEN = re.compile(r"\$[{(]?\w*(?i:dev|opt|arg|param|mount|npu|vol|flag)")
 """A variable that may hold more options of the container."""
-_LINK = re.compile(r"\x01\d+\x02")
 _QUIET = frozenset(("echo", "printf", "grep", "cat", "sed", "awk", "find", "rg", "egrep", "read", "usage"))
 _BEFORE = frozenset(("export", "env", "sudo", "then", "do", "else", "if", "elif", "while", "nohup", "exec", "time",
                      "declare", "-x", "-E"))  # fmt: skip
@@ -131,7 +130,7 @@ def scan(text: str) -> Notes:
     _variables(notes, variables)
     launched = False
     for words in megatron.commands(text):
-        plain = [(_LINK.sub("", word.text), word.line) for word in words]
+        plain = [(megatron.unmarked(word.text), word.line) for word in words]
         while plain and (plain[0][0] in _BEFORE or _SET.fullmatch(plain[0][0])):
             plain.pop(0)
         if plain and any(text == "himix_dcg" for text, _ in plain[1:]):

@@ -146,8 +146,7 @@ def _beats(own: Sequence[Source]) -> dict[str, float]:
     beats: dict[str, float] = {}
     for source in own:
         plog = is_plog(source.scan.name)
-        # steps of an attempt after which the process was started again are none of this run
-        over = source.scan.last_step[0] < source.scan.told.again[0]
+        over = _steps_over(source)
         for key, seconds in source.scan.told.beats:
             if over and key[0] == "s":
                 continue
@@ -166,17 +165,17 @@ def _pace(beats: Mapping[int, Mapping[str, float]]) -> float:
     return apart[len(apart) // 2] if apart else 0.0
 
 
+def _steps_over(source: Source) -> bool:
+    """Whether the steps are those of an attempt after which the process was started again: none of this run."""
+    return source.scan.last_step[0] < source.scan.told.again[0]
+
+
 def _lane(rank: int, own: Sequence[Source], host: str, clocks: clock.Clocks) -> Lane:
     def fixed(values: Iterable[float | None]) -> list[float]:
         return [clocks.fixed(rank, value) for value in values if value is not None]
 
     starts, lasts = fixed(s.scan.seconds[0] for s in own), fixed(s.scan.seconds[1] for s in own)
-    steps = [
-        (seconds, key)
-        for s in own
-        for key, seconds in s.scan.told.beats
-        if key[0] == "s" and s.scan.last_step[0] >= s.scan.told.again[0]
-    ]
+    steps = [(seconds, key) for s in own if not _steps_over(s) for key, seconds in s.scan.told.beats if key[0] == "s"]
     step = step_at = None
     if steps:
         seconds, key = max(steps)

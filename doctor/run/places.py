@@ -132,17 +132,17 @@ def _local_ranks(scans: Sequence[Scanned], ranks: list[int | None], hosts: list[
     else hosts of equal size follow each other in the order of their names. Answers with the sources of attempts
     after which the launcher started the processes again."""
     processes: dict[str, dict[int, int]] = {}
-    newest: dict[str, int] = {}
-    past = set()
+    attempts: dict[str, dict[int, int]] = {}
     for order, scan in enumerate(scans):
         if found := _ATTEMPT.match(scan.name):
             processes.setdefault(found["job"], {})[order] = int(found["local"])
-            newest[found["job"]] = max(newest.get(found["job"], 0), int(found["n"]))
-    for order, scan in enumerate(scans):
-        if (found := _ATTEMPT.match(scan.name)) and int(found["n"]) < newest[found["job"]]:
-            past.add(order)
+            attempts.setdefault(found["job"], {})[order] = int(found["n"])
+    past: set[int] = set()
+    for own in attempts.values():
+        newest = max(own.values())
+        past.update(order for order, n in own.items() if n < newest)
     processes = processes or _files_of_hosts(scans)
-    local = newest or len({frozenset(own.values()) for own in processes.values()}) == 1
+    local = attempts or len({frozenset(own.values()) for own in processes.values()}) == 1
     first = _first_ranks(scans, processes) if local else {}
     for host, own in processes.items():
         for order, number in own.items():
